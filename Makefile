@@ -1,0 +1,36 @@
+# Every target sets up what it needs in .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: check test test-engine bench demo setup clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test: $(READY)
+	$(BIN)/pytest
+
+# A real vLLM on the CPU; its venv (3.6 GB) is made once, in a cache folder.
+test-engine: $(READY)
+	$(BIN)/pytest tests/engine
+
+# make bench ONLY=relay runs one.
+bench: $(READY)
+	$(BIN)/python -m bench $(ONLY)
+
+demo: $(READY)
+	$(BIN)/python -m loadtest.demo
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache

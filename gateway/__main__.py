@@ -1,0 +1,101 @@
+"""The command line: `kvgate serve`, and the commands that other packages add."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Protocol
+
+from gateway.config import Config, ConfigError, load
+from routing.policies import POLICIES
+
+COMMANDS = "kvgate.commands"
+"""Entry points of this group are subcommands; so this package needs to import none of theirs."""
+
+
+class Command(Protocol):
+    """A subcommand."""
+
+    help: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Say what it takes."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it. Returns the exit status."""
+        ...
+
+
+class Serve:
+    """Runs the gateway."""
+
+    help = "run the gateway"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """--config for the full form, --replica for none."""
+        parser.add_argument("--config", type=Path, metavar="FILE", help="YAML file with all settings")
+        parser.add_argument(
+            "--replica",
+            action="append",
+            default=[],
+            metavar="URL",
+            help="a vLLM server; once for each (no file needed)",
+        )
+        parser.add_argument("--policy", metavar="NAME", help=f"{', '.join(POLICIES)} (default kv-aware)")
+        parser.add_argument("--host", help="address to listen on (default 0.0.0.0)")
+        parser.add_argument("--port", type=int, help="port to listen on (default 8080)")
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Serve until told to stop. Returns 2 for a configuration that can't be used."""
+        from gateway.serve import serve  # the parts that take a second to import
+
+        try:
+            config = with_arguments(load(args.config) if args.config else Config(), args)
+        except ConfigError as exc:
+            print(exc, file=sys.stderr)
+            return 2
+        if not config.replicas:
+            print("no replica is named: give --replica URL or --config FILE", file=sys.stderr)
+            return 2
+        return serve(config, args.config, lambda fresh: with_arguments(fresh, args))
+
+
+def with_arguments(config: Config, args: argparse.Namespace) -> Config:
+    """The configuration with what the command line says put over it. Raises ConfigError."""
+    changes: dict[str, object] = {}
+    if args.replica:
+        changes["replicas"] = [{"url": url} for url in args.replica]
+    if args.policy:
+        changes["policy"] = args.policy
+    listen = {key: value for key, value in (("host", args.host), ("port", args.port)) if value is not None}
+    if listen:
+        changes["listen"] = {**config.listen.model_dump(), **listen}
+    if not changes:
+        return config
+    from pydantic import ValidationError
+
+    try:
+        return Config.model_validate({**config.model_dump(exclude_unset=True), **changes})
+    except ValidationError as exc:
+        error = exc.errors()[0]
+        raise ConfigError(f"--{error['loc'][0]}: {error['msg'].removeprefix('Value error, ')}") from exc
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command. Returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="kvgate", description="Sends each request to the vLLM replica where its first token comes soonest."
+    )
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands: dict[str, Command] = {"serve": Serve()}
+    for entry in entry_points(group=COMMANDS):
+        commands[entry.name] = entry.load()()
+    for name, command in commands.items():
+        command.add_arguments(subparsers.add_parser(name, help=command.help, description=command.help))
+    args = parser.parse_args(argv)
+    return commands[args.command].run(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

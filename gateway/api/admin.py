@@ -1,0 +1,80 @@
+"""What operators call: health, readiness, metrics, explanations, the index. FastAPI carries it."""
+
+from typing import Protocol
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from gateway.api.explain import explanation
+from gateway.api.parse import parse
+from gateway.api.refusal import refusal
+from gateway.choosing import Chooser
+from gateway.errors import BadRequest
+from gateway.metrics import Metrics
+from routing.errors import RoutingError
+from routing.fleet import Fleet
+from routing.index import INDEXED_TIERS, PrefixIndex
+
+
+class Clock(Protocol):
+    """Seconds of a monotonic clock."""
+
+    def __call__(self) -> float: ...
+
+
+class Readiness(Protocol):
+    """What is still missing before requests can be served well; empty when ready."""
+
+    def __call__(self) -> list[str]: ...
+
+
+def create_admin(
+    fleet: Fleet, index: PrefixIndex, chooser: Chooser, metrics: Metrics, readiness: Readiness, now: Clock
+) -> FastAPI:
+    """The admin surface over the parts that it shows."""
+    app = FastAPI(title="kvgate", description="What the gateway is doing, and why a request would go where it goes.")
+
+    @app.get("/healthz", summary="Whether the process answers")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/readyz", summary="Whether requests can be served; 503 with what is missing")
+    async def readyz() -> JSONResponse:
+        missing = readiness()
+        replicas = sorted({engine.replica.id for engine in fleet})
+        status = "waiting" if missing else "ready"
+        return JSONResponse({"status": status, "missing": missing, "replicas": replicas}, 503 if missing else 200)
+
+    @app.get("/metrics", summary="Prometheus metrics")
+    async def prometheus() -> Response:
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+    @app.get("/index", summary="How many blocks each engine holds, as its events tell")
+    async def held(replica: str | None = None) -> list[dict[str, object]]:
+        return [
+            {
+                "replica": engine.id.replica,
+                "engine": str(engine.id.rank),
+                "model": engine.namespace.model,
+                "block_size": engine.namespace.block_size,
+                "blocks": {tier.name: index.held(engine.id, tier) for tier in INDEXED_TIERS},
+                "in_flight": engine.load.in_flight,
+            }
+            for engine in fleet
+            if replica in (None, engine.id.replica)
+        ]
+
+    @app.post("/explain", summary="Where a request would go and why; nothing is sent")
+    async def explain(request: Request, endpoint: str = "/v1/chat/completions") -> Response:
+        try:
+            raw = await request.body()
+            body = parse(raw)
+            policy = chooser.policy(body.model, request.headers.get("x-kvgate-policy"))
+            route = await chooser.request(endpoint, body.model, raw)
+            return JSONResponse(explanation(route, policy.name, *chooser.explain(route, policy, now())))
+        except (BadRequest, RoutingError, ValueError) as exc:
+            answer = refusal(exc if not isinstance(exc, ValueError) else BadRequest(str(exc), "x-kvgate-policy"))
+            return Response(answer.body, answer.status, {k.decode(): v.decode() for k, v in answer.headers})
+
+    return app

@@ -1,0 +1,38 @@
+"""Reads a request from the ASGI server."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gateway.errors import BodyTooLarge
+from gateway.relay.watch import ClientGone, Receive
+
+
+async def read_body(scope: Mapping[str, Any], receive: Receive, limit: int) -> bytes:
+    """The whole body. limit: bytes. Raises BodyTooLarge, ClientGone."""
+    stated = header(scope, b"content-length")
+    if stated.isdigit() and int(stated) > limit:
+        raise BodyTooLarge(f"The request body has {stated} bytes, the limit is {limit}.")
+    message = await receive()
+    data: bytes = message.get("body", b"")
+    if message["type"] == "http.request" and not message.get("more_body"):
+        parts = [data]
+    else:
+        parts, size = [data], len(data)
+        while message["type"] == "http.disconnect" or message.get("more_body"):
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            message = await receive()
+            data = message.get("body", b"")
+            parts.append(data)
+            size += len(data)
+            if size > limit:
+                raise BodyTooLarge(f"The request body has more than the limit of {limit} bytes.")
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def header(scope: Mapping[str, Any], name: bytes) -> str:
+    """The first value of a request header, "" without. name: lower case."""
+    for key, value in scope["headers"]:
+        if key == name:
+            return str(value, "latin-1")
+    return ""

@@ -1,0 +1,143 @@
+"""What clients call: `/v1/...`, in OpenAI's form."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+from uuid import uuid4
+
+from gateway.api.body import header, read_body
+from gateway.api.parse import Body, parse
+from gateway.api.paths import REPORTS_USAGE, SCORED, check
+from gateway.api.refusal import Answer, json_answer, refusal
+from gateway.choosing import Chooser
+from gateway.config import Limits
+from gateway.errors import BadRequest, UpstreamError, UpstreamUnreachable
+from gateway.metrics import Metrics
+from gateway.relay.forward import Forwarder
+from gateway.relay.inbound import Inbound
+from gateway.relay.splice import set_member
+from gateway.relay.watch import ClientGone, ClientWatch, Receive, Send
+from routing.decision import RouteRequest
+from routing.errors import NoReplicaAvailable
+from routing.fleet import Fleet
+from routing.policies import Policy, PrefixSource
+from routing.types import ReplicaId
+
+logger = logging.getLogger(__name__)
+
+_INCLUDE_USAGE = b'{"include_usage":true}'
+
+
+class OpenAI:
+    """The ASGI application for everything under `/v1/`.
+
+    now: seconds of a monotonic clock.
+    """
+
+    def __init__(
+        self,
+        chooser: Chooser,
+        fleet: Fleet,
+        forwarder: Forwarder,
+        limits: Limits,
+        metrics: Metrics,
+        now: Callable[[], float],
+    ) -> None:
+        self._chooser = chooser
+        self._fleet = fleet
+        self._forwarder = forwarder
+        self._limits = limits
+        self._metrics = metrics
+        self._now = now
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        """ASGI, for `http` scopes."""
+        arrived = self._now()
+        request_id = header(scope, b"x-request-id") or uuid4().hex
+        model = None
+        try:
+            method, path = scope["method"], scope["path"]
+            if path == "/v1/models" and method == "GET":
+                await _answer(send, self._models(), request_id)
+                return
+            check(method, path)
+            raw = await read_body(scope, receive, self._limits.body_bytes)
+            multipart = header(scope, b"content-type").startswith("multipart/")
+            body = Body() if method == "GET" or multipart else parse(raw)
+            model = body.model
+            policy = self._policy(scope, path, model)
+            watch = ClientWatch(receive)
+            with watch:
+                route = await self._route_request(path, model, raw, policy)
+            hide_usage = path in REPORTS_USAGE and body.lacks_usage
+            if hide_usage:
+                raw = set_member(raw, "stream_options", _INCLUDE_USAGE)
+            inbound = Inbound(scope, request_id, model or "", raw, hide_usage, arrived)
+            await self._relay(inbound, route, policy, watch, send)
+        except ClientGone:
+            self._metrics.requests.labels(model or "", "", "", "client_gone", "").inc()
+        except Exception as exc:
+            answer = refusal(exc)
+            if answer.status == 500:
+                logger.exception("request %s failed", request_id)
+            else:
+                logger.info("request %s refused: %d %s", request_id, answer.status, type(exc).__name__)
+            self._metrics.requests.labels(self._known(model), "", "", "refused", str(answer.status)).inc()
+            await _answer(send, answer, request_id)
+
+    async def _relay(
+        self, inbound: Inbound, route: RouteRequest, policy: Policy, watch: ClientWatch, send: Send
+    ) -> None:
+        """Try replicas until one takes the request. Raises what the last one's failure was, or RoutingError."""
+        tried: set[ReplicaId] = set()
+        failure: UpstreamError | None = None
+        while len(tried) < self._limits.attempts:
+            try:
+                decision = self._chooser.decide(route, policy, self._now(), tried)
+            except NoReplicaAvailable:
+                if failure is None:
+                    raise
+                break
+            self._metrics.decision.labels(policy.name).observe(self._now() - inbound.arrived)
+            try:
+                await self._forwarder.forward(inbound, decision, watch, send)
+                return
+            except UpstreamUnreachable as exc:  # nothing was done there, so another one may do it
+                failure = exc
+                tried.add(decision.engine.replica)
+                self._metrics.retries.labels(decision.engine.replica).inc()
+                logger.warning("replica %s: %s", decision.engine.replica, exc)
+        assert failure is not None
+        raise failure
+
+    async def _route_request(self, path: str, model: str | None, raw: bytes, policy: Policy) -> RouteRequest:
+        if policy.source is PrefixSource.NONE:
+            return RouteRequest(model)
+        return await self._chooser.request(path, model, raw)
+
+    def _policy(self, scope: Mapping[str, Any], path: str, model: str | None) -> Policy:
+        if path not in SCORED:
+            return self._chooser.least_loaded
+        try:
+            return self._chooser.policy(model, header(scope, b"x-kvgate-policy") or None)
+        except ValueError as exc:
+            raise BadRequest(str(exc), "x-kvgate-policy") from exc
+
+    def _known(self, model: str | None) -> str:
+        """The model's name as a metric label: what clients make up would fill the memory."""
+        return model if model is not None and self._fleet.serving(model) else ""
+
+    def _models(self) -> Answer:
+        cards = {card.id: card for engine in self._fleet for card in engine.replica.cards}
+        data = [
+            {"id": card.id, "object": "model", "created": card.created, "owned_by": card.owned_by,
+             "root": card.root, "parent": card.parent, "max_model_len": card.max_model_len}
+            for card in cards.values()
+        ]  # fmt: skip
+        return json_answer(200, {"object": "list", "data": data})
+
+
+async def _answer(send: Send, answer: Answer, request_id: str) -> None:
+    headers = [*answer.headers, (b"x-request-id", request_id.encode("latin-1"))]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})

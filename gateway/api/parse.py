@@ -1,0 +1,71 @@
+"""The few fields of a request body that the gateway acts on; the bytes themselves are what is sent on."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from gateway.errors import BadRequest
+
+
+class Body(msgspec.Struct, frozen=True):
+    """What is read of every JSON body. Other fields are not looked at."""
+
+    model: str | None = None
+    stream: Any = None
+    stream_options: Any = None
+
+    @property
+    def streams(self) -> bool:
+        """Whether the answer is asked for as a stream."""
+        return self.stream is True
+
+    @property
+    def lacks_usage(self) -> bool:
+        """Whether the answer is a stream that would not report its usage."""
+        options = {} if self.stream_options is None else self.stream_options
+        return self.streams and isinstance(options, dict) and options.get("include_usage") is not True
+
+
+_decoder = msgspec.json.Decoder(Body)
+_document_decoder = msgspec.json.Decoder()
+
+
+def parse(raw: bytes) -> Body:
+    """Read the fields. Raises BadRequest, with the position, for what is not a JSON object."""
+    try:
+        return _decoder.decode(raw)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return _checked(document(raw))
+
+
+def document(raw: bytes) -> Mapping[str, object]:
+    """The whole body as Python values, as `json.loads` gives them. Raises BadRequest as `parse` does."""
+    try:
+        value = _document_decoder.decode(raw)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        value = _lenient(raw)
+    if not isinstance(value, dict):
+        raise BadRequest("The request body must be a JSON object.")
+    return value
+
+
+def _lenient(raw: bytes) -> object:
+    """As the engines read it, who take NaN and lone surrogates."""
+    try:
+        return json.loads(raw)
+    except json.JSONDecodeError as exc:
+        where = f"line {exc.lineno} column {exc.colno} (char {exc.pos})"
+        raise BadRequest(f"The request body is not valid JSON: {exc.msg} at {where}.") from exc
+    except UnicodeDecodeError as exc:
+        raise BadRequest(f"The request body is not valid UTF-8: {exc.reason} at byte {exc.start}.") from exc
+    except RecursionError as exc:
+        raise BadRequest("The request body is nested too deeply.") from exc
+
+
+def _checked(values: Mapping[str, object]) -> Body:
+    model = values.get("model")
+    if model is not None and not isinstance(model, str):
+        raise BadRequest(f"`model` must be a string, not {type(model).__name__}.", param="model")
+    return Body(model, values.get("stream"), values.get("stream_options"))

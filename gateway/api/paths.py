@@ -1,0 +1,34 @@
+"""What goes through to the engines."""
+
+from gateway.errors import UnknownPath
+
+SCORED = frozenset({"/v1/chat/completions", "/v1/completions"})
+"""Paths whose prompt is read, so that the choice can follow the caches."""
+REPORTS_USAGE = SCORED
+"""Paths whose streams end with the usage when asked to."""
+UNSCORED = frozenset(
+    {
+        "/v1/audio/transcriptions",
+        "/v1/audio/translations",
+        "/v1/chat/completions/batch",
+        "/v1/embeddings",
+        "/v1/messages",
+        "/v1/messages/count_tokens",
+        "/v1/rerank",
+        "/v1/responses",
+        "/v1/score",
+    }
+)
+"""Paths that go to the least loaded replica. What is in neither set does not go through: engines have administrative
+routes under /v1/ too, such as /v1/load_lora_adapter."""
+STORED = "/v1/responses/"
+"""Below this lie answers that an engine keeps: GET one, or POST to cancel it."""
+
+
+def check(method: str, path: str) -> None:
+    """Raises UnknownPath for what does not go through."""
+    if method == "POST" and (path in SCORED or path in UNSCORED):
+        return
+    if path.startswith(STORED) and (method == "GET" or (method == "POST" and path.endswith("/cancel"))):
+        return
+    raise UnknownPath(f"Unknown request URL: {method} {path}.")

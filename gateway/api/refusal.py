@@ -1,0 +1,72 @@
+"""Exceptions -> statuses and OpenAI's error body: the one table.
+
+| status | when |
+|---|---|
+| 400 | the request can't be understood |
+| 404 | no replica serves the model, or no such path |
+| 413 | the body is over the limit |
+| 502 | the chosen replicas could not be reached, or broke off before their answer began |
+| 503 | no replica may take the request now; with Retry-After |
+| 504 | the replica did not answer in time |
+"""
+
+import json
+from typing import NamedTuple
+
+from gateway.errors import BadRequest, BodyTooLarge, UnknownPath, UpstreamBroken, UpstreamTimeout, UpstreamUnreachable
+from routing.errors import NoReplicaAvailable, UnknownModel
+
+RETRY_AFTER = 5
+"""Seconds after which a client may ask again when nobody could take its request."""
+
+
+class Answer(NamedTuple):
+    """An answer that the gateway gives itself."""
+
+    status: int
+    body: bytes
+    headers: list[tuple[bytes, bytes]]
+
+
+class _Row(NamedTuple):
+    status: int
+    type: str
+    code: str | None
+    text: str | None
+    """what the client reads; the exception's own words where None"""
+
+
+_TABLE: dict[type[Exception], _Row] = {
+    BadRequest: _Row(400, "invalid_request_error", None, None),
+    UnknownModel: _Row(404, "invalid_request_error", "model_not_found", None),
+    UnknownPath: _Row(404, "invalid_request_error", "unknown_url", None),
+    BodyTooLarge: _Row(413, "invalid_request_error", "body_too_large", None),
+    UpstreamUnreachable: _Row(502, "api_error", "replica_unreachable", "The replica could not be reached."),
+    UpstreamBroken: _Row(502, "api_error", "replica_failed", "The replica failed before it answered."),
+    UpstreamTimeout: _Row(504, "api_error", "replica_timeout", "The replica did not answer in time."),
+    NoReplicaAvailable: _Row(503, "api_error", "no_replica", None),
+}
+_UNFORESEEN = _Row(500, "api_error", "internal_error", "The gateway failed.")
+
+
+def refusal(exc: Exception) -> Answer:
+    """The answer to give for an exception; 500 for one that is not in the table."""
+    row = next((_TABLE[kind] for kind in type(exc).__mro__ if kind in _TABLE), _UNFORESEEN)
+    param = "model" if isinstance(exc, UnknownModel) else getattr(exc, "param", None)
+    return error_answer(row.status, row.text or str(exc), type=row.type, code=row.code, param=param)
+
+
+def error_answer(
+    status: int, message: str, *, type: str = "invalid_request_error", code: str | None = None, param: str | None = None
+) -> Answer:
+    """OpenAI's error body."""
+    answer = json_answer(status, {"error": {"message": message, "type": type, "param": param, "code": code}})
+    if status == 503:
+        answer.headers.append((b"retry-after", str(RETRY_AFTER).encode()))
+    return answer
+
+
+def json_answer(status: int, value: object) -> Answer:
+    """A value as JSON."""
+    body = json.dumps(value).encode()
+    return Answer(status, body, [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())])

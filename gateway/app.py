@@ -1,0 +1,177 @@
+"""Builds every object of the gateway and runs what runs beside the requests."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from random import Random
+from time import monotonic
+from typing import Any
+
+import httpx
+
+from gateway.api.admin import create_admin
+from gateway.api.openai import OpenAI
+from gateway.choosing import Chooser
+from gateway.config import Config, ReplicaConfig
+from gateway.config import Limits as RequestLimits
+from gateway.fleet.membership import Membership
+from gateway.fleet.probe import Probe
+from gateway.fleet.supervisor import Watch
+from gateway.kv.subscriber import Subscriber
+from gateway.metrics import Metrics
+from gateway.prompt.library import Library
+from gateway.relay.account import Accounts
+from gateway.relay.forward import Forwarder
+from gateway.relay.limits import Limits
+from gateway.relay.origin import Origin
+from gateway.relay.pool import Pool
+from gateway.relay.watch import Receive, Send
+from gateway.state import StateCollector
+from routing.fleet import Fleet
+from routing.fresh import FreshRoutes
+from routing.history import RouteHistory
+from routing.index import PrefixIndex
+from routing.router import Router
+from routing.types import EngineId, Tier
+
+logger = logging.getLogger(__name__)
+
+RELOADABLE = frozenset({"policy", "allow_policy_header", "models", "replicas"})
+"""Settings that take effect without a restart."""
+
+
+class Gateway:
+    """Every object of one gateway process. Made inside a running event loop by `running`."""
+
+    def __init__(self, config: Config, client: httpx.AsyncClient, group: asyncio.TaskGroup) -> None:
+        self.metrics = Metrics()
+        self._config = config
+        self._client = client
+        self._group = group
+        self._watches: dict[ReplicaConfig, asyncio.Task[None]] = {}
+        self._fleet = Fleet()
+        self._executor = ThreadPoolExecutor(config.tokenizer_threads, thread_name_prefix="tokenizer")
+        self._library = Library(config, self._executor, group)
+        index = PrefixIndex()
+        fresh = FreshRoutes(config.fresh_lifetime)
+        history = RouteHistory(config.history_blocks, config.history_lifetime)
+        self._subscriber = Subscriber(
+            asyncio.get_running_loop(), lambda update: self._membership.take_in(update), config.hash_secret.encode()
+        )
+        self._membership = Membership(
+            self._fleet, index, fresh, history, self._subscriber, self._library, self._make_pool, self.metrics
+        )
+
+        self.metrics.registry.register(StateCollector(self._fleet, index, self._membership))
+
+        def held(engine: EngineId) -> int:
+            return index.held(engine, Tier.GPU)
+
+        router = Router(self._fleet, fresh, config.speed(), held)
+        self._chooser = Chooser(
+            config, self._fleet, index, history, router, self._library, self._executor, Random(), self.metrics
+        )
+        forwarder = Forwarder(self._fleet, self._membership, Accounts(self.metrics), monotonic)
+        self.openai = OpenAI(self._chooser, self._fleet, forwarder, config.limits, self.metrics, monotonic)
+        self.admin = create_admin(self._fleet, index, self._chooser, self.metrics, self.missing, monotonic)
+        self._watch(config.replicas)
+
+    def missing(self) -> list[str]:
+        """What requests still have to wait for; empty when ready."""
+        missing = [] if len(self._fleet) else ["no replica has answered yet"]
+        return missing + [f"the tokenizer of {model} is being loaded" for model in self._library.loading]
+
+    def reload(self, config: Config) -> None:
+        """Take in changed settings. Running requests are not touched."""
+        before, self._config = self._config, config
+        fixed = [
+            name for name in Config.model_fields
+            if name not in RELOADABLE and getattr(before, name) != getattr(config, name)
+        ]  # fmt: skip
+        self._chooser.reload(config)
+        self._watch(config.replicas)
+        self.metrics.config_reloads.labels("applied").inc()
+        logger.info("configuration read again: policy %s, %d replica(s)", config.policy, len(config.replicas))
+        if fixed:
+            logger.warning("changed settings that take effect with the next start: %s", ", ".join(fixed))
+
+    def close(self) -> None:
+        """Stop what runs beside the requests."""
+        for watch in self._watches.values():
+            watch.cancel()
+        self._library.close()
+        self._membership.close()
+        self._subscriber.close()
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def _watch(self, replicas: Sequence[ReplicaConfig]) -> None:
+        for gone in self._watches.keys() - set(replicas):
+            self._watches.pop(gone).cancel()
+        for replica in replicas:
+            if replica not in self._watches:
+                url = str(replica.url).rstrip("/")
+                probe = Probe(self._client, url, self._config.probing.timeout)
+                watch = Watch(probe, replica, url, self._config.probing, self._membership, self._fleet, self.metrics)
+                self._watches[replica] = self._group.create_task(watch.run())
+
+    def _make_pool(self, url: str) -> Pool:
+        return Pool(Origin.parse(url), connection_limits(self._config.limits))
+
+
+Beside = Callable[[Gateway], Coroutine[Any, Any, None]]
+"""What else runs while a gateway does."""
+
+
+@asynccontextmanager
+async def running(config: Config, beside: Sequence[Beside] = ()) -> AsyncIterator[Gateway]:
+    """A gateway that watches its replicas and takes in their events until left."""
+    async with httpx.AsyncClient() as client, asyncio.TaskGroup() as group:
+        gateway = Gateway(config, client, group)
+        tasks = [group.create_task(start(gateway)) for start in beside]
+        try:
+            yield gateway
+        finally:
+            for task in tasks:
+                task.cancel()
+            gateway.close()
+
+
+class Application:
+    """The ASGI application: `/v1/...` is relayed, the rest is the admin surface."""
+
+    def __init__(self, config: Config, beside: Sequence[Beside] = ()) -> None:
+        self._config = config
+        self._beside = beside
+        self._gateway: Gateway | None = None
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        """ASGI. The server sends `lifespan` before any request."""
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+            return
+        gateway = self._gateway
+        assert gateway is not None
+        if scope["path"].startswith("/v1/"):
+            await gateway.openai(scope, receive, send)
+        else:
+            await gateway.admin(scope, receive, send)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        async with running(self._config, self._beside) as self._gateway:
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def connection_limits(limits: RequestLimits) -> Limits:
+    """What the configuration allows a connection to a replica."""
+    return Limits(
+        connect=limits.connect_timeout,
+        response=limits.response_timeout,
+        read=limits.idle_timeout,
+        keep_alive=limits.idle_connection,
+        connections=limits.max_connections,
+    )

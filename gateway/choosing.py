@@ -1,0 +1,143 @@
+"""Request body -> prompt -> blocks -> matches -> decision: where the gateway asks the routing core."""
+
+import asyncio
+from collections.abc import Callable, Set
+from concurrent.futures import Executor
+from functools import partial
+from random import Random
+
+from gateway.api.parse import document
+from gateway.config import Config
+from gateway.metrics import Metrics
+from gateway.prompt.library import Library
+from gateway.prompt.reader import PromptReader
+from gateway.prompt.result import Reason, Unscored
+from routing.blocks import block_hashes, root_hash
+from routing.decision import Candidate, Decision, Prompt, RouteRequest
+from routing.fleet import Fleet
+from routing.history import RouteHistory
+from routing.index import PrefixIndex
+from routing.policies import POLICIES, Policy, PrefixSource, policy_named
+from routing.router import Matches, Router
+from routing.types import BlockHash, Namespace, ReplicaId
+
+_INLINE_BYTES = 8192
+"""Bodies up to this size are read on the event loop: it takes less than the way to a thread and back."""
+
+
+class Chooser:
+    """Chooses a replica for each request, by the policy that is set for its model."""
+
+    def __init__(
+        self,
+        config: Config,
+        fleet: Fleet,
+        index: PrefixIndex,
+        history: RouteHistory,
+        router: Router,
+        library: Library,
+        executor: Executor,
+        random: Random,
+        metrics: Metrics,
+    ) -> None:
+        self._fleet = fleet
+        self._index = index
+        self._history = history
+        self._router = router
+        self._library = library
+        self._executor = executor
+        self._random = random
+        self._metrics = metrics
+        self._secret = config.hash_secret.encode()
+        self.reload(config)
+
+    def reload(self, config: Config) -> None:
+        """Take in changed policies. Requests that were decided before are not touched."""
+        self._config = config
+        self._policies: dict[str, Policy] = {name: policy(self._random) for name, policy in POLICIES.items()}
+
+    def policy(self, model: str | None, wanted: str | None = None) -> Policy:
+        """The policy for a model; `wanted`, a request's own wish, where that is allowed.
+
+        Raises ValueError for an unknown wish.
+        """
+        if wanted is not None and self._config.allow_policy_header:
+            return self._policies[policy_named(wanted).name]
+        return self._policies[self._config.policy_for(model)]
+
+    @property
+    def least_loaded(self) -> Policy:
+        """For what is routed without a look at the prompt."""
+        return self._policies["least-loaded"]
+
+    async def request(self, endpoint: str, model: str | None, raw: bytes) -> RouteRequest:
+        """Read the prompt of a body, in a thread where it is long.
+
+        Counts the reason where there is none to read. Raises BadRequest.
+        """
+        serving = self._fleet.serving(model) if model is not None else ()
+        if model is None or not serving:
+            return RouteRequest(model)
+        replica = serving[0].replica
+        reader = self._library.reader(replica)
+        if reader is None:
+            return self._unscored(endpoint, model, Reason.NO_TOKENIZER)
+        root = partial(root_hash, self._secret, adapter=model if replica.is_adapter(model) else None)
+        read = partial(_read, reader, endpoint, raw, root, self._fleet.namespaces(model))
+        if len(raw) <= _INLINE_BYTES:
+            prompts = read()
+        else:
+            prompts = await asyncio.get_running_loop().run_in_executor(self._executor, read)
+        if isinstance(prompts, Unscored):
+            return self._unscored(endpoint, model, prompts.reason)
+        return RouteRequest(model, prompts)
+
+    def decide(
+        self, request: RouteRequest, policy: Policy, now: float, excluding: Set[ReplicaId] = frozenset()
+    ) -> Decision:
+        """Choose. now: seconds of a monotonic clock. Raises RoutingError."""
+        matches = self._matches(request, policy)
+        decision = self._router.route(request, matches, policy, now, excluding)
+        if matches and policy.source is PrefixSource.HISTORY:
+            engine = self._fleet.get(decision.engine)
+            assert engine is not None
+            for prompt in request.prompts:
+                self._history.record(decision.engine, prompt.chains.get(engine.namespace, ()), now)
+        return decision
+
+    def explain(self, request: RouteRequest, policy: Policy, now: float) -> tuple[list[Candidate], Candidate, str]:
+        """Every candidate, the one that would be chosen and why. Changes nothing. Raises RoutingError."""
+        source = policy if policy.source is not PrefixSource.NONE else self._policies["kv-aware"]
+        candidates = self._router.candidates(request, self._matches(request, source), now)
+        # A policy of its own, so that asking does not take somebody's turn.
+        chosen, reason = type(policy)(self._random).choose(candidates)
+        return list(candidates), chosen, reason
+
+    def _matches(self, request: RouteRequest, policy: Policy) -> Matches:
+        if policy.source is PrefixSource.NONE or not request.prompts:
+            return ()
+        source = self._index if policy.source is PrefixSource.EVENTS else self._history
+        matches = []
+        for prompt in request.prompts:
+            found = {}
+            for chain in prompt.chains.values():
+                found.update(source.match(chain))
+            matches.append(found)
+        return matches
+
+    def _unscored(self, endpoint: str, model: str, reason: Reason) -> RouteRequest:
+        self._metrics.unscored.labels(model, endpoint, reason.value).inc()
+        return RouteRequest(model)
+
+
+def _read(
+    reader: PromptReader, endpoint: str, raw: bytes, root: Callable[..., BlockHash], namespaces: Set[Namespace]
+) -> tuple[Prompt, ...] | Unscored:
+    encoded = reader.read(endpoint, document(raw))
+    if isinstance(encoded, Unscored):
+        return encoded
+    roots = {space: root(space.model, space.block_size, salt=encoded.salt) for space in namespaces}
+    return tuple(
+        Prompt(len(tokens), {space: block_hashes(tokens, space.block_size, parent) for space, parent in roots.items()})
+        for tokens in encoded.prompts
+    )

@@ -1,0 +1,178 @@
+"""What a replica says of itself: `/v1/models`, `/metrics`, `/kv_event_sources`."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from gateway.kv.sources import Sources, SourcesError, parse_sources
+from routing.fleet import DEFAULT_BLOCK_SIZE, ModelCard, Replica
+from routing.load import Report
+from routing.types import ReplicaId
+
+_WANTED = re.compile(
+    r"^(?:process_start_time_seconds "
+    r"|vllm:(?:num_requests_running|num_requests_waiting|kv_cache_usage_perc|cache_config_info)\{).*$",
+    re.MULTILINE,
+)
+
+
+class ProbeError(Exception):
+    """The replica did not answer, or not as vLLM does. `refused`: nobody listens there at all."""
+
+    def __init__(self, message: str, *, refused: bool = False) -> None:
+        super().__init__(message)
+        self.refused = refused
+
+
+@dataclass(frozen=True, slots=True)
+class EngineMetrics:
+    """What `/metrics` says of one data-parallel rank."""
+
+    report: Report = field(default_factory=Report)
+    block_size: int | None = None
+    capacity_blocks: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exposition:
+    """What `/metrics` says of the whole server."""
+
+    engines: Mapping[int, EngineMetrics]
+    """by data-parallel rank; empty where vLLM's metrics are not there"""
+    started: float | None = None
+    """when the server process started, in seconds since the epoch"""
+
+
+def replica_id(url: str) -> ReplicaId:
+    """The network place in a URL: `10.0.3.7:8000`, `[fd00::7]:8000`."""
+    parsed = httpx.URL(url)
+    host = f"[{parsed.host}]" if ":" in parsed.host else parsed.host
+    return ReplicaId(f"{host}:{parsed.port or (443 if parsed.scheme == 'https' else 80)}")
+
+
+class Probe:
+    """Asks one replica. url: scheme and authority, without a trailing slash; timeout: seconds for each question."""
+
+    def __init__(self, client: httpx.AsyncClient, url: str, timeout: float) -> None:
+        self._client = client
+        self._url = url
+        self._timeout = timeout
+
+    async def describe(self) -> Replica:
+        """The replica as its models and metrics describe it. Raises ProbeError."""
+        models = (await self._json("/v1/models")).get("data")
+        if not isinstance(models, list) or not models:
+            raise ProbeError("/v1/models lists no model")
+        metrics = (await self.metrics()).engines
+        first = metrics.get(0, EngineMetrics())
+        return Replica(
+            id=replica_id(self._url),
+            url=self._url,
+            cards=tuple(_card(model) for model in models),
+            ranks=max(metrics, default=0) + 1,
+            block_size=first.block_size or DEFAULT_BLOCK_SIZE,
+            capacity_blocks=first.capacity_blocks,
+        )
+
+    async def metrics(self) -> Exposition:
+        """What the server reports; empty where `/metrics` is not served. Raises ProbeError."""
+        response = await self._get("/metrics")
+        return parse_metrics(response.text if response.is_success else "")
+
+    async def event_sources(self) -> Sources | None:
+        """Where the KV events are; None where the engine has no such route. Raises ProbeError."""
+        response = await self._get("/kv_event_sources")
+        if not response.is_success:
+            return None
+        try:
+            return parse_sources(response.content, httpx.URL(self._url).host)
+        except SourcesError as exc:
+            raise ProbeError(str(exc)) from exc
+
+    async def healthy(self) -> bool:
+        """Whether `/health` answers 200. Raises ProbeError where nothing answers."""
+        return (await self._get("/health")).status_code == httpx.codes.OK
+
+    async def _json(self, path: str) -> Mapping[str, object]:
+        response = await self._get(path)
+        if not response.is_success:
+            raise ProbeError(f"{path} answered {response.status_code}")
+        return _object(response)
+
+    async def _get(self, path: str) -> httpx.Response:
+        try:
+            return await self._client.get(self._url + path, timeout=self._timeout)
+        except httpx.ConnectError as exc:
+            raise ProbeError(f"{path}: {exc}", refused=True) from exc
+        except httpx.HTTPError as exc:
+            raise ProbeError(f"{path}: {exc or type(exc).__name__}") from exc
+
+
+def _card(model: object) -> ModelCard:
+    if not isinstance(model, dict) or not isinstance(model.get("id"), str):
+        raise ProbeError("/v1/models lists something that is not a model")
+    return ModelCard(
+        id=model["id"],
+        root=model.get("root") or model["id"],
+        parent=model.get("parent"),
+        max_model_len=model.get("max_model_len"),
+        created=model.get("created", 0),
+        owned_by=model.get("owned_by", ""),
+    )
+
+
+def _object(response: httpx.Response) -> Mapping[str, object]:
+    try:
+        value = response.json()
+    except ValueError as exc:
+        raise ProbeError(f"{response.request.url.path} answered no JSON") from exc
+    if not isinstance(value, dict):
+        raise ProbeError(f"{response.request.url.path} answered no JSON object")
+    return value
+
+
+def parse_metrics(text: str) -> Exposition:
+    """Read vLLM's exposition; a data-parallel rank is its label `engine`.
+
+    Only the few lines that matter are parsed: an exposition has hundreds, and a parser of them all would hold the event
+    loop for milliseconds.
+    """
+    lines = "\n".join(match.group() for match in _WANTED.finditer(text)) + "\n"
+    samples: dict[int, dict[str, float]] = {}
+    started = None
+    for name, labels, value in _samples(lines):
+        if name == "process_start_time_seconds":
+            started = value
+            continue
+        rank = int(labels.get("engine", "0"))
+        found = samples.setdefault(rank, {})
+        if name == "vllm:cache_config_info":
+            # "None" until the engine knows
+            found.update(
+                (key, float(labels[key])) for key in ("block_size", "num_gpu_blocks") if labels.get(key, "").isdigit()
+            )
+        else:
+            found[name] = found.get(name, 0.0) + value
+    return Exposition({rank: _engine_metrics(found) for rank, found in samples.items()}, started)
+
+
+def _samples(lines: str) -> Iterable[tuple[str, Mapping[str, str], float]]:
+    for family in text_string_to_metric_families(lines):
+        for sample in family.samples:
+            yield sample.name, sample.labels, sample.value
+
+
+def _engine_metrics(found: Mapping[str, float]) -> EngineMetrics:
+    return EngineMetrics(
+        report=Report(
+            running=int(found.get("vllm:num_requests_running", 0)),
+            waiting=int(found.get("vllm:num_requests_waiting", 0)),
+            kv_usage=found.get("vllm:kv_cache_usage_perc", 0.0),
+        ),
+        block_size=int(found["block_size"]) if "block_size" in found else None,
+        # One block of vLLM's pool is the null block, which holds nothing.
+        capacity_blocks=int(found["num_gpu_blocks"]) - 1 if "num_gpu_blocks" in found else None,
+    )

@@ -1,0 +1,108 @@
+"""Watches each replica: takes it in when it answers, keeps its load current, lets it go when it does not."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from gateway.config import Probing, ReplicaConfig
+from gateway.fleet.membership import Membership
+from gateway.fleet.probe import Probe, ProbeError, replica_id
+from gateway.kv.sources import Source
+from gateway.metrics import Metrics
+from routing.fleet import Fleet
+from routing.types import EngineId
+
+logger = logging.getLogger(__name__)
+
+
+class Watch:
+    """The life of one replica as seen from here."""
+
+    def __init__(
+        self,
+        probe: Probe,
+        replica: ReplicaConfig,
+        url: str,
+        probing: Probing,
+        membership: Membership,
+        fleet: Fleet,
+        metrics: Metrics,
+    ) -> None:
+        self._probe = probe
+        self._config = replica
+        self._url = url
+        self._id = replica_id(url)
+        self._probing = probing
+        self._membership = membership
+        self._fleet = fleet
+        self._metrics = metrics
+        self._reason: str | None = None
+
+    async def run(self) -> None:
+        """Watch until cancelled; then the replica leaves."""
+        try:
+            while True:
+                try:
+                    await self._member()
+                except ProbeError as exc:
+                    self._metrics.probe_failures.labels(self._id).inc()
+                    self._membership.leave(self._id, str(exc))
+                    logger.debug("replica %s: %s", self._id, exc)
+                await asyncio.sleep(self._probing.interval)
+        finally:
+            self._membership.leave(self._id, "no longer watched")
+
+    async def _member(self) -> None:
+        """From joining to the failure that ends it, which is raised."""
+        started = await self._join()
+        loop = asyncio.get_running_loop()
+        described = loop.time()
+        failures = 0
+        while True:
+            await asyncio.sleep(self._probing.interval)
+            try:
+                if not await self._probe.healthy():
+                    raise ProbeError("/health is not 200")
+                exposition = await self._probe.metrics()
+                if exposition.started != started:
+                    raise ProbeError("it was restarted", refused=True)
+                for rank, metrics in exposition.engines.items():
+                    engine = self._fleet.get(EngineId(self._id, rank))
+                    if engine:
+                        engine.load.report = metrics.report
+                if loop.time() - described >= self._probing.models_interval:
+                    await self._join()
+                    described = loop.time()
+                failures = 0
+            except ProbeError as exc:
+                failures += 1
+                if exc.refused or failures >= self._probing.failures:
+                    raise
+                self._metrics.probe_failures.labels(self._id).inc()
+
+    async def _join(self) -> float | None:
+        """Take in what the replica says of itself. Returns when its process started."""
+        if not await self._probe.healthy():
+            raise ProbeError("/health is not 200")
+        started = (await self._probe.metrics()).started
+        replica = await self._probe.describe()
+        self._membership.join(replica, await self._sources(replica.ranks))
+        return started
+
+    async def _sources(self, ranks: int) -> Mapping[int, Source]:
+        if self._config.kv_events:
+            events, replay = self._config.kv_events, self._config.kv_replay
+            return {rank: Source(_behind(events, rank), replay and _behind(replay, rank), "") for rank in range(ranks)}
+        sources = await self._probe.event_sources()
+        reason = "/kv_event_sources is not served" if sources is None else sources.reason
+        if reason != self._reason:
+            self._reason = reason
+            if reason:
+                logger.error("replica %s: its cache can't be known: %s", self._id, reason)
+        return {} if sources is None else sources.by_rank
+
+
+def _behind(endpoint: str, rank: int) -> str:
+    """Rank 0's endpoint -> that of another rank, on the ports behind it."""
+    address, _, port = endpoint.rpartition(":")
+    return f"{address}:{int(port) + rank}"

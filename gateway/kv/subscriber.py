@@ -1,0 +1,71 @@
+"""Reads the KV events of all engines in one thread and hands their effect to the event loop.
+
+A thread of its own, because decoding and booking events costs the loop's time in bursts; one for all, because receiving
+without asyncio is what makes it cheap.
+"""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+
+import zmq
+
+from gateway.kv.poller import BELL, Command, Leave, Poller, Stop
+from gateway.kv.stream import Subscription
+from gateway.kv.update import Outbox, Update
+from routing.types import EngineId
+
+
+class Subscriber:
+    """The loop's side. All methods are called in the loop's thread; none of them waits for an engine.
+
+    deliver: called in the loop with each update.
+    secret: what block names depend on (`routing.blocks.root_hash`).
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, deliver: Callable[[Update], None], secret: bytes) -> None:
+        self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._context.setsockopt(zmq.IPV6, 1)
+        self._bell = self._context.socket(zmq.PAIR)
+        self._bell.bind(BELL)
+        poller = Poller(self._context, self._commands, Outbox(loop, deliver), secret)
+        self._thread = threading.Thread(target=poller.run, name="kv-events", daemon=True)
+        self._thread.start()
+
+    def subscribe(
+        self,
+        engine: EngineId,
+        generation: int,
+        endpoint: str,
+        replay_endpoint: str | None,
+        topic: str,
+        model: str,
+    ) -> None:
+        """Follow an engine, in place of an earlier subscription of it. For the arguments see `Subscription`.
+
+        The engine need not be up yet.
+        """
+        self._send(Subscription(engine, generation, endpoint, replay_endpoint, topic, model))
+
+    def unsubscribe(self, engine: EngineId) -> None:
+        """Follow it no longer. Updates under way may still be delivered."""
+        self._send(Leave(engine))
+
+    def close(self) -> None:
+        """Follow no engine any more and end the thread."""
+        if self._context.closed:
+            return
+        self._send(Stop())
+        self._thread.join()
+        self._bell.close(linger=0)
+        self._context.term()
+
+    def _send(self, command: Command) -> None:
+        self._commands.put(command)
+        try:
+            self._bell.send(b"", zmq.NOBLOCK)
+        except zmq.Again:
+            # It rings already: the thread will find this command too.
+            return

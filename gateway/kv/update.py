@@ -1,0 +1,114 @@
+"""From the poller thread to the event loop: what changed at an engine, a bounded amount at a time."""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from gateway.kv.actions import FeedCounters
+from routing.ledger import Change, Wipe
+from routing.types import EngineId
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What an engine's events changed since the last update, and where its stream stands."""
+
+    engine: EngineId
+    generation: int
+    """as given to `subscribe`; an update of an older one must be dropped"""
+    changes: Sequence[Change]
+    """for the index, in order"""
+    block_size: int | None
+    """tokens per block; None until known"""
+    unjudged_groups: frozenset[int]
+    """KV-cache groups that can shorten a hit and are not in the index; if any, its prefixes are upper bounds"""
+    feed: FeedCounters
+    orphans: int = 0
+    """blocks the engine holds that can't be named"""
+    unplaced: int = 0
+    """blocks announced so far whose tokens don't fit their hashes"""
+    stored_in_storage: int = 0
+    """blocks announced in tier STORAGE so far"""
+    ignored: Mapping[str, int] = field(default_factory=dict)
+    """events left out so far, by reason (`wire.Batch.ignored`)"""
+
+
+class Outbox:
+    """Updates on their way to the loop. While the loop is busy, those of one engine grow into one.
+
+    deliver: called in the loop.
+    budget: blocks handed over in one go; the loop does its other work between two goes.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, deliver: Callable[[Update], None], *, budget: int = 4096
+    ) -> None:
+        self._loop = loop
+        self._deliver = deliver
+        self._budget = budget
+        self._lock = threading.Lock()
+        self._pending: dict[tuple[EngineId, int], Update] = {}
+        self._scheduled = False
+        self._parts: deque[Update] = deque()
+
+    def put(self, update: Update) -> None:
+        """Called in the thread; `flush` sends it on its way."""
+        key = (update.engine, update.generation)
+        with self._lock:
+            waiting = self._pending.get(key)
+            if waiting is not None:
+                update = replace(update, changes=_joined(waiting.changes, update.changes))
+            self._pending[key] = update
+
+    def flush(self) -> None:
+        """Called in the thread."""
+        with self._lock:
+            if self._scheduled or not self._pending:
+                return
+            self._scheduled = True
+        try:
+            self._loop.call_soon_threadsafe(self._hand_over)
+        except RuntimeError:
+            # The loop is closed: nobody is left to tell.
+            return
+
+    def _hand_over(self) -> None:
+        if not self._parts:
+            with self._lock:
+                pending, self._pending = self._pending, {}
+                self._scheduled = bool(pending)
+            self._parts.extend(part for update in pending.values() for part in _cut(update, self._budget))
+        budget = self._budget
+        while self._parts and budget > 0:
+            part = self._parts.popleft()
+            budget -= _weight(part.changes)
+            self._deliver(part)
+        if self._scheduled:
+            self._loop.call_soon(self._hand_over)
+
+
+def _joined(earlier: Sequence[Change], later: Sequence[Change]) -> Sequence[Change]:
+    if Wipe(None) in later:
+        return later
+    return [*earlier, *later]
+
+
+def _weight(changes: Sequence[Change]) -> int:
+    return 1 + sum(1 if isinstance(change, Wipe) else len(change.blocks) for change in changes)
+
+
+def _cut(update: Update, budget: int) -> Sequence[Update]:
+    parts: list[Update] = []
+    changes: list[Change] = []
+    weight = 0
+    for change in update.changes:
+        changes.append(change)
+        weight += _weight([change])
+        if weight >= budget:
+            parts.append(replace(update, changes=changes))
+            changes, weight = [], 0
+    if changes or not parts:
+        parts.append(replace(update, changes=changes))
+    return parts

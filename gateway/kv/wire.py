@@ -1,0 +1,230 @@
+"""KV-event payloads (msgpack) -> events, for every layout in use.
+
+    batch   [ts, [event, ...], rank or nil]; the rank may be missing
+    event   {"type": "BlockStored", ...}     vLLM since 0.24: a map without the fields that have their default
+            ["BlockStored", ...]             vLLM up to 0.23, SGLang: 6 to 12 elements, the older the shorter
+    hash    an integer (64 bit, from TensorRT-LLM signed), or the whole digest, of which the last 8 bytes count
+
+Other producers send one event without a batch around it. What is newer than this module is not an error: unknown fields
+are skipped, unknown kinds and media counted.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, cast
+
+import msgspec
+
+from gateway.kv.extra_keys import parse_extra_keys
+from routing.events import AllBlocksCleared, BlockExtras, BlockRemoved, BlockStored, KVEvent
+from routing.types import EngineHash, Tier
+
+_HASH_MASK = 2**64 - 1
+_HASH_BYTES = 8
+_TIERS: Mapping[str | None, Tier] = {None: Tier.GPU, "GPU": Tier.GPU, "CPU": Tier.CPU, "STORAGE": Tier.STORAGE}
+
+Token = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
+Hash = int | bytes
+
+
+class WireError(ValueError):
+    """A payload is not a batch of KV events."""
+
+
+class Batch(NamedTuple):
+    """What one engine step did to its cache."""
+
+    ts: float
+    """the engine's wall clock when it made the batch, seconds since 1970; 0.0 where the producer sends none"""
+    rank: int | None
+    """data-parallel rank"""
+    events: Sequence[KVEvent]
+    """in order; neighbouring removals from one tier and group are one event"""
+    ignored: Mapping[str, int]
+    """events left out, by reason: `kind:<name>`, `medium:<name>`, `chunk`"""
+
+
+class _Stored(msgspec.Struct, tag="BlockStored", gc=False):
+    block_hashes: list[Hash]
+    parent_block_hash: Hash | None = None
+    token_ids: list[Token] = []
+    block_size: int = 0
+    lora_id: int | None = None
+    medium: str | None = None
+    lora_name: str | None = None
+    extra_keys: list[list[Any] | None] | None = None
+    group_idx: int | None = None
+    kv_cache_spec_kind: str | None = None
+
+
+class _Removed(msgspec.Struct, tag="BlockRemoved", gc=False):
+    block_hashes: list[Hash]
+    medium: str | None = None
+    group_idx: int | None = None
+
+
+class _Cleared(msgspec.Struct, tag="AllBlocksCleared", gc=False):
+    pass
+
+
+class _StoredRow(_Stored, tag="BlockStored", array_like=True, gc=False):
+    pass
+
+
+class _RemovedRow(_Removed, tag="BlockRemoved", array_like=True, gc=False):
+    pass
+
+
+class _ClearedRow(_Cleared, tag="AllBlocksCleared", array_like=True, gc=False):
+    pass
+
+
+class _MapBatch(msgspec.Struct, array_like=True, gc=False):
+    ts: float
+    events: list[_Stored | _Removed | _Cleared]
+    rank: int | None = None
+
+
+class _RowBatch(msgspec.Struct, array_like=True, gc=False):
+    ts: float
+    events: list[_StoredRow | _RemovedRow | _ClearedRow]
+    rank: int | None = None
+
+
+_Event = _Stored | _Removed | _Cleared
+_MAPS: Mapping[str, type[_Event]] = {"BlockStored": _Stored, "BlockRemoved": _Removed, "AllBlocksCleared": _Cleared}
+_ROWS: Mapping[str, type[_Event]] = {
+    "BlockStored": _StoredRow,
+    "BlockRemoved": _RemovedRow,
+    "AllBlocksCleared": _ClearedRow,
+}
+_decode_maps = msgspec.msgpack.Decoder(_MapBatch).decode
+_decode_rows = msgspec.msgpack.Decoder(_RowBatch).decode
+
+
+def decode(payload: bytes) -> Batch:
+    """Read one message's payload.
+
+    Raises WireError if it can't be read; then nothing of it may be used, because what it removed is unknown.
+    """
+    batch: _MapBatch | _RowBatch
+    try:
+        batch = _decode_maps(payload)
+    except msgspec.DecodeError:
+        try:
+            batch = _decode_rows(payload)
+        except msgspec.DecodeError:
+            return _decode_loosely(payload)
+    ignored: Counter[str] = Counter()
+    return Batch(batch.ts, batch.rank, _events(batch.events, ignored), ignored)
+
+
+def _decode_loosely(payload: bytes) -> Batch:
+    """As `decode`, event by event: unknown kinds among known ones, bigrams, events without a batch."""
+    ignored: Counter[str] = Counter()
+    ts, rank = 0.0, None
+    try:
+        content: Any = msgspec.msgpack.decode(payload)
+        match content:
+            case {"type": str()} | [str(), *_]:
+                items = [content]
+            case [float() | int() as ts, [*items], *rest]:
+                rank = msgspec.convert(rest[0] if rest else None, int | None)
+            case _:
+                raise WireError("neither a batch nor an event")
+        known = [event for item in items if (event := _known(item, ignored)) is not None]
+    except (msgspec.DecodeError, RecursionError) as exc:
+        raise WireError(str(exc)) from exc
+    return Batch(float(ts), rank, _events(known, ignored), ignored)
+
+
+def _known(item: Any, ignored: Counter[str]) -> _Event | None:
+    match item:
+        case {"type": str(kind)}:
+            layouts = _MAPS
+            if "token_ids" in item:
+                item["token_ids"] = _unigrams(item["token_ids"])
+        case [str(kind), *_]:
+            layouts = _ROWS
+            if kind == "BlockStored" and len(item) > 3:
+                item[3] = _unigrams(item[3])
+        case _:
+            raise WireError("an event without a type")
+    if kind not in layouts:
+        ignored[f"kind:{kind}"] += 1
+        return None
+    return msgspec.convert(item, layouts[kind])
+
+
+def _unigrams(tokens: Any) -> Any:
+    """SGLang under EAGLE sends pairs [this token, the next]; the first of each is the text that the block covers."""
+    if isinstance(tokens, list) and tokens and all(isinstance(pair, list) and len(pair) == 2 for pair in tokens):
+        return [pair[0] for pair in tokens]
+    return tokens
+
+
+def _events(items: Sequence[_Event], ignored: Counter[str]) -> list[KVEvent]:
+    events: list[KVEvent] = []
+    removed: list[EngineHash] = []
+    removed_from: tuple[Tier, int] | None = None
+    for item in items:
+        if isinstance(item, _Removed):
+            # The GPU pool sends one event a block, up to thousands in a batch.
+            tier = _TIERS.get(item.medium)
+            if tier is None:
+                ignored[f"medium:{item.medium}"] += 1
+                continue
+            place = (tier, item.group_idx or 0)
+            if place != removed_from:
+                removed, removed_from = [], place
+                events.append(BlockRemoved(removed, *place))
+            removed += _hashes(item.block_hashes)
+            continue
+        event = _stored(item, ignored) if isinstance(item, _Stored) else AllBlocksCleared()
+        if event is not None:
+            events.append(event)
+            removed_from = None
+    return events
+
+
+def _stored(item: _Stored, ignored: Counter[str]) -> BlockStored | None:
+    tier = _TIERS.get(item.medium)
+    if tier is None:
+        ignored[f"medium:{item.medium}"] += 1
+        return None
+    if tier is not Tier.GPU and item.token_ids and item.group_idx is None and item.kv_cache_spec_kind is None:
+        # LMCache's server: chunks under hashes of its own, which must not meet the engine's.
+        ignored["chunk"] += 1
+        return None
+    parent = item.parent_block_hash
+    salt: str | None = None
+    extras: Sequence[BlockExtras | None] = ()
+    if item.extra_keys is not None and any(item.extra_keys):
+        salt, extras = parse_extra_keys(item.extra_keys, adapter=item.lora_name, first=parent is None)
+    return BlockStored(
+        hashes=_hashes(item.block_hashes),
+        parent=None if parent is None else _hash(parent),
+        tokens=item.token_ids,
+        block_size=item.block_size,
+        tier=tier,
+        adapter=item.lora_name or (f"#{item.lora_id}" if item.lora_id is not None else None),
+        salt=salt,
+        extras=extras,
+        group=item.group_idx or 0,
+        kind=item.kv_cache_spec_kind or "full_attention",
+    )
+
+
+def _hashes(hashes: list[Hash]) -> list[EngineHash]:
+    try:
+        if min(cast(list[int], hashes), default=0) >= 0:
+            return cast(list[EngineHash], hashes)
+    except TypeError:
+        pass
+    return [_hash(hash_) for hash_ in hashes]
+
+
+def _hash(hash_: Hash) -> EngineHash:
+    if isinstance(hash_, bytes):
+        return EngineHash(int.from_bytes(hash_[-_HASH_BYTES:], "big"))
+    return EngineHash(hash_ & _HASH_MASK)

@@ -1,0 +1,58 @@
+"""The metrics that are counted as things happen: names, labels and what they mean. For the others see `state.py`."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_MILLIS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25)
+_BLOCKS = (-256, -64, -16, -4, -1, 0, 1, 4, 16, 64, 256)
+
+
+class Metrics:
+    """The metrics of one gateway process, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"kvgate_{name}", text, labels, registry=registry)
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(f"kvgate_{name}", text, labels, registry=registry)
+
+        def histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+            return Histogram(f"kvgate_{name}", text, labels, buckets=buckets, registry=registry)
+
+        self.requests = counter(
+            "requests", "Requests that ended, by outcome", "model", "policy", "replica", "outcome", "status"
+        )
+        self.ttft = histogram(
+            "ttft_seconds", "Arrival to the answer's first byte", _SECONDS, "model", "policy", "replica"
+        )
+        self.duration = histogram(
+            "request_duration_seconds", "Arrival to the end of the answer", _SECONDS, "model", "policy", "replica"
+        )
+        self.decision = histogram("decision_seconds", "Arrival to the choice of a replica", _MILLIS, "policy")
+        self.retries = counter("retries", "Requests sent again because nothing had been done", "replica")
+        self.prompt_tokens = counter("prompt_tokens", "Prompt tokens as the engine counted them", "model", "policy")
+        self.cached_tokens = counter(
+            "cached_tokens", "Prompt tokens that the engine did not prefill", "model", "policy"
+        )
+        self.prediction = counter(
+            "predictions",
+            "Answers whose cached tokens were compared with the prediction: exact, over or under",
+            "replica",
+            "policy",
+            "outcome",
+        )
+        self.prediction_error = histogram(
+            "prediction_error_blocks", "Predicted minus reported cached blocks", _BLOCKS, "replica", "policy"
+        )
+        self.unscored = counter(
+            "unscored", "Requests routed without a prefix, by reason", "model", "endpoint", "reason"
+        )
+        self.replica_up = gauge("replica_up", "1 while the replica is in the fleet", "replica")
+        self.probe_failures = counter("probe_failures", "Probes that failed", "replica")
+        self.block_size_mismatch = counter(
+            "block_size_mismatches", "Events disagreed with the block size that the replica states", "replica"
+        )
+        self.config_reloads = counter("config_reloads", "Configuration files read again, by outcome", "outcome")

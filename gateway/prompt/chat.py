@@ -1,0 +1,159 @@
+"""A chat request -> the text that the engine encodes."""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jinja2
+
+from gateway.prompt import fields
+from gateway.prompt.messages import Message, conversation, for_template_without_developer
+from gateway.prompt.parts import MEDIA_MARK, has_media, marked
+from gateway.prompt.result import CannotScore, Reason
+from gateway.prompt.settings import PromptSettings
+from gateway.prompt.template import ChatTemplate, ContentFormat
+from gateway.prompt.tokenizer import Tokenizer
+from gateway.prompt.tools import tool_definitions
+
+_TOKENIZER_ARGUMENTS = frozenset(
+    {
+        *("conversation", "tokenize", "tokenizer", "model_config", "tools", "padding", "truncation", "max_length"),
+        *(
+            "return_tensors",
+            "return_dict",
+            "return_assistant_tokens_mask",
+            "tokenizer_kwargs",
+            "sanitize_control_tokens",
+        ),
+    }
+)
+"""names in `chat_template_kwargs` that reach transformers' `apply_chat_template` as its own arguments"""
+
+
+class ChatRenderer:
+    """Renders chat requests with a model's templates. Thread-safe."""
+
+    def __init__(
+        self, tokenizer: Tokenizer, settings: PromptSettings, *, processor_template: str | None = None
+    ) -> None:
+        """processor_template: of a multimodal model's processor; goes before the tokenizer's where there are no tools.
+
+        Raises jinja2.TemplateError if the template of the settings can't be compiled.
+        """
+        self._tokenizer = tokenizer
+        self._settings = settings
+        self._processor_template = processor_template
+        self._compiled = functools.lru_cache(maxsize=32)(ChatTemplate)
+        if settings.chat_template is not None:
+            self._compiled(self._named(settings.chat_template))
+
+    def render(self, body: Mapping[str, Any], tools: Sequence[Any] | None) -> tuple[str, bool]:
+        """The text that the request's prompt is encoded from, and whether it ends before an image, video or audio.
+
+        body: a chat request, or what another kind of request was converted to.
+        tools: as `tool_definitions` gives them.
+        Raises CannotScore.
+        """
+        template = self._template(body, tools)
+        form: ContentFormat = template.content_format
+        if self._settings.content_format != "auto":
+            form = self._settings.content_format
+        messages: Sequence[Message] = conversation(body.get("messages"), form)
+        if not template.knows_developer:
+            messages = for_template_without_developer(messages)
+        arguments = self._arguments(body)
+        documents = arguments.pop("documents", None)
+        add_generation_prompt = arguments.pop("add_generation_prompt")
+        continue_final_message = arguments.pop("continue_final_message")
+
+        def rendered(messages: Sequence[Message]) -> str:
+            return template.render(
+                messages,
+                tools=tools,
+                documents=documents,
+                add_generation_prompt=add_generation_prompt,
+                continue_final_message=continue_final_message,
+                arguments=arguments,
+            )
+
+        text = rendered(messages)
+        if not any(has_media(message["content"]) for message in messages):
+            return text, False
+        if continue_final_message:
+            raise CannotScore(Reason.CONVERSION)
+        other = rendered([message | {"content": marked(message["content"])} for message in messages])
+        return _common_start(text, other).partition(MEDIA_MARK)[0], True
+
+    def tools(self, body: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+        """The tools of a chat request as this model's templates get them. Raises CannotScore."""
+        return tool_definitions(body, exclude_when_choice_none=self._settings.exclude_tools_when_choice_none)
+
+    def _arguments(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The template's variables besides messages and tools: request over server over tokenizer."""
+        given = fields.mapping(body, "chat_template_kwargs")
+        if not _TOKENIZER_ARGUMENTS.isdisjoint(given):
+            raise CannotScore(Reason.TEMPLATE_ARGUMENTS)
+        if given.get("chat_template") is not None:
+            raise CannotScore(Reason.REFUSED)
+        effort = fields.text(body, "reasoning_effort")
+        asked: dict[str, Any] = {
+            "add_generation_prompt": fields.flag(body, "add_generation_prompt", True),
+            "continue_final_message": fields.flag(body, "continue_final_message", False),
+            "documents": _documents(body),
+            "reasoning_effort": effort,
+        }
+        if effort is not None and "enable_thinking" not in given:
+            asked["enable_thinking"] = effort != "none"
+        request = fields.override(given, asked)
+        request.pop("chat_template", None)
+        return {
+            **self._tokenizer.special_tokens,
+            **fields.override(self._settings.default_template_arguments, request),
+        }
+
+    def _template(self, body: Mapping[str, Any], tools: Sequence[Any] | None) -> ChatTemplate:
+        asked = fields.text(body, "chat_template")
+        if asked is not None and not self._settings.trust_request_template:
+            raise CannotScore(Reason.REFUSED)
+        given = asked or self._settings.chat_template
+        if given is not None:
+            source: str | None = self._named(given)
+        elif tools is None and self._processor_template is not None:
+            source = self._processor_template
+        else:
+            source = self._own(tools)
+        if source is None:
+            raise CannotScore(Reason.NO_TEMPLATE)
+        try:
+            return self._compiled(source)
+        except jinja2.TemplateError as exc:
+            raise CannotScore(Reason.REFUSED) from exc
+
+    def _named(self, template: str) -> str:
+        """A template's text, given that or its name among the tokenizer's."""
+        templates = self._tokenizer.templates
+        return templates.get(template, template) if isinstance(templates, Mapping) else template
+
+    def _own(self, tools: Sequence[Any] | None) -> str | None:
+        templates = self._tokenizer.templates
+        if not isinstance(templates, Mapping):
+            return templates
+        if tools is not None and "tool_use" in templates:
+            return templates["tool_use"]
+        return templates.get("default")
+
+
+def _common_start(one: str, other: str) -> str:
+    return next((one[:place] for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), one)
+
+
+def _documents(body: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:
+    documents = body.get("documents")
+    if documents is None:
+        return None
+    if not isinstance(documents, list):
+        raise CannotScore(Reason.MALFORMED)
+    for document in documents:
+        if not isinstance(document, Mapping) or not all(isinstance(value, str) for value in document.values()):
+            raise CannotScore(Reason.MALFORMED)
+    return documents

@@ -1,0 +1,143 @@
+"""A request's messages -> the conversation that a chat template sees, normalised as vLLM does it."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from gateway.prompt.parts import parse_parts, without_billing_header
+from gateway.prompt.result import CannotScore, Reason
+from gateway.prompt.template import ContentFormat
+
+Message = dict[str, Any]
+
+_TOOL_CALL_KEYS = ("id", "function", "type")
+_FUNCTION_KEYS = ("arguments", "name")
+_DEVELOPER_TOOL_KEYS = ("function", "type")
+_DEFINITION_KEYS = ("name", "description", "parameters", "strict")
+
+
+def conversation(messages: object, form: ContentFormat) -> list[Message]:
+    """Normalise a request's `messages`. The request is not changed.
+
+    Raises CannotScore for what the engine would refuse or convert.
+    """
+    if not isinstance(messages, list):
+        raise CannotScore(Reason.MALFORMED)
+    return [_message(message, form) for message in messages]
+
+
+def for_template_without_developer(messages: Sequence[Message]) -> Sequence[Message]:
+    """Developer messages as system messages; if any is not the first message, all of them merged into the first."""
+    if not any(message["role"] == "developer" for message in messages):
+        return messages
+    renamed = [_as_system(message) if message["role"] == "developer" else message for message in messages]
+    places = [place for place, message in enumerate(renamed) if message["role"] == "system"]
+    if places == [0]:
+        return renamed
+    texts = [text for place in places if (text := _text_of(renamed[place].get("content")))]
+    rest = [message for message in renamed if message["role"] != "system"]
+    return [{"role": "system", "content": "\n\n".join(texts)}, *rest]
+
+
+def _message(message: object, form: ContentFormat) -> Message:
+    if not isinstance(message, Mapping) or not isinstance(role := message.get("role"), str):
+        raise CannotScore(Reason.MALFORMED)
+    content = message.get("content")
+    parts: Iterable[object]
+    if content is None:
+        parts = ()
+    elif isinstance(content, str):
+        parts = ({"type": "text", "text": content},)
+    elif isinstance(content, list):
+        parts = content
+    else:
+        raise CannotScore(Reason.MALFORMED)
+    if role == "system":
+        parts = without_billing_header(parts)
+    parsed = parse_parts(parts, form)
+    result: Message = {"role": role, "content": parsed}
+    if role == "assistant":
+        _add_assistant_fields(result, message)
+    elif role == "tool":
+        if "tool_call_id" in message:
+            result["tool_call_id"] = message["tool_call_id"]
+        # Clients send tool results as lists of text parts, and templates want text whatever they do elsewhere.
+        if isinstance(parsed, list) and all(part["type"] == "text" for part in parsed):
+            result["content"] = "\n".join(part["text"] for part in parsed)
+    for name in ("name", "task"):
+        if isinstance(value := message.get(name), str):
+            result[name] = value
+    if role == "developer":
+        result["tools"] = _developer_tools(message.get("tools"))
+    return result
+
+
+def _add_assistant_fields(result: Message, message: Mapping[str, Any]) -> None:
+    calls = message.get("tool_calls")
+    if calls is not None and not isinstance(calls, list):
+        raise CannotScore(Reason.MALFORMED)
+    if calls:
+        result["tool_calls"] = [_tool_call(call) for call in calls]
+    reasoning = message.get("reasoning")
+    if reasoning is None:
+        reasoning = message.get("reasoning_content")
+    if reasoning is not None:
+        result["reasoning"] = result["reasoning_content"] = reasoning
+
+
+def _tool_call(call: object) -> Message:
+    if not isinstance(call, Mapping) or call.get("type", "function") != "function":
+        raise CannotScore(Reason.REFUSED)
+    function = call.get("function")
+    if not isinstance(function, Mapping):
+        raise CannotScore(Reason.REFUSED)
+    arguments = _ordered(function, _FUNCTION_KEYS) | {"arguments": _arguments(function.get("arguments"))}
+    return _ordered(call, _TOOL_CALL_KEYS) | {"function": arguments}
+
+
+def _arguments(value: object) -> Mapping[str, Any]:
+    """Arguments as templates want them: an object; what isn't one becomes an empty one."""
+    if isinstance(value, str) and value:
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return {}
+    return value if isinstance(value, Mapping) else {}
+
+
+def _developer_tools(tools: object) -> object:
+    """A developer message's own tools: in the engine's order if it finds them valid, else as they came."""
+    if not isinstance(tools, list) or not all(_is_valid_tool(tool) for tool in tools):
+        return tools
+    return [
+        _ordered(tool, _DEVELOPER_TOOL_KEYS) | {"function": _ordered(tool["function"], _DEFINITION_KEYS)}
+        for tool in tools
+    ]
+
+
+def _is_valid_tool(tool: object) -> bool:
+    if not isinstance(tool, Mapping) or not isinstance(function := tool.get("function"), Mapping):
+        return False
+    return (
+        tool.get("type") == "function"
+        and isinstance(function.get("name"), str)
+        and isinstance(function.get("description", ""), str)
+        and isinstance(function.get("parameters", {}), Mapping)
+        and isinstance(function.get("strict"), bool | None)
+    )
+
+
+def _ordered(mapping: Mapping[str, Any], first: Iterable[str]) -> Message:
+    """The engine's validation puts the fields it knows first, in its own order, which `tojson` makes visible."""
+    known = {name: mapping[name] for name in first if name in mapping}
+    return known | {name: value for name, value in mapping.items() if name not in known}
+
+
+def _as_system(message: Message) -> Message:
+    return {name: "system" if name == "role" else value for name, value in message.items() if name != "tools"}
+
+
+def _text_of(content: object) -> str:
+    if isinstance(content, list):
+        return "\n".join(part["text"] for part in content if "text" in part)
+    return content if isinstance(content, str) else ""

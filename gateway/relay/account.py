@@ -1,0 +1,55 @@
+"""What is written down when a request ends: metrics, the prediction against the truth, one log line."""
+
+import logging
+
+from gateway.metrics import Metrics
+from gateway.relay.inbound import Inbound
+from gateway.relay.response import Ending, Outcome
+from routing.decision import Decision
+
+logger = logging.getLogger(__name__)
+
+
+class Accounts:
+    """Keeps the books of forwarded requests."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def ended(self, inbound: Inbound, decision: Decision, block_size: int, outcome: Outcome, now: float) -> None:
+        """A request that a replica answered is over. now: seconds of the clock that `inbound.arrived` is of."""
+        model, policy, replica = inbound.model, decision.policy, decision.engine.replica
+        failed = outcome.failed or outcome.status >= 500
+        how = "engine_error" if failed and outcome.ending is Ending.COMPLETE else outcome.ending.value
+        metrics = self._metrics
+        metrics.requests.labels(model, policy, replica, how, str(outcome.status)).inc()
+        metrics.duration.labels(model, policy, replica).observe(now - inbound.arrived)
+        ttft = None
+        if outcome.first_byte_at is not None:
+            ttft = outcome.first_byte_at - inbound.arrived
+            metrics.ttft.labels(model, policy, replica).observe(ttft)
+        self._compare(decision, model, block_size, outcome)
+        usage = outcome.usage
+        logger.info(
+            "request %s model=%s replica=%s engine=%d policy=%s outcome=%s status=%d prompt=%s cached=%s predicted=%s "
+            "ttft=%s duration=%.4f reason=%s",
+            inbound.id, model, replica, decision.engine.rank, policy, how, outcome.status,
+            usage.prompt_tokens if usage else None, usage.cached_tokens if usage else None, decision.cached_tokens,
+            None if ttft is None else f"{ttft:.4f}", now - inbound.arrived, decision.reason,
+        )  # fmt: skip
+
+    def _compare(self, decision: Decision, model: str, block_size: int, outcome: Outcome) -> None:
+        usage = outcome.usage
+        if usage is None:
+            return
+        self._metrics.prompt_tokens.labels(model, decision.policy).inc(usage.prompt_tokens)
+        if usage.cached_tokens is None:
+            return
+        self._metrics.cached_tokens.labels(model, decision.policy).inc(usage.cached_tokens)
+        if decision.cached_tokens is None:
+            return
+        error = decision.cached_tokens - usage.cached_tokens
+        replica, policy = decision.engine.replica, decision.policy
+        outcome_name = "exact" if error == 0 else "over" if error > 0 else "under"
+        self._metrics.prediction.labels(replica, policy, outcome_name).inc()
+        self._metrics.prediction_error.labels(replica, policy).observe(error / block_size)

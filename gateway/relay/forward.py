@@ -1,0 +1,83 @@
+"""One request to one replica: lease, send, relay."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from gateway.relay.account import Accounts
+from gateway.relay.headers import request_headers
+from gateway.relay.inbound import Inbound
+from gateway.relay.pool import Pool
+from gateway.relay.response import Relay
+from gateway.relay.watch import ClientWatch, Send
+from routing.decision import Decision
+from routing.fleet import Fleet, Lease
+from routing.types import ReplicaId
+
+RANK_HEADER = b"x-data-parallel-rank"
+"""vLLM's: which data-parallel rank takes the request."""
+
+
+class Pools(Protocol):
+    """Where the connections are."""
+
+    def pool(self, replica: ReplicaId) -> Pool:
+        """The connections to a member of the fleet."""
+        ...
+
+
+class Forwarder:
+    """Sends requests where it was decided. now: seconds of a monotonic clock."""
+
+    def __init__(self, fleet: Fleet, pools: Pools, accounts: Accounts, now: Callable[[], float]) -> None:
+        self._fleet = fleet
+        self._pools = pools
+        self._accounts = accounts
+        self._now = now
+
+    async def forward(self, inbound: Inbound, decision: Decision, watch: ClientWatch, send: Send) -> None:
+        """Send the request and pass the answer on. The lease is back, and the upstream closed, however it ends.
+
+        Raises UpstreamError before anything was sent to the client, ClientGone.
+        """
+        engine = self._fleet.get(decision.engine)
+        assert engine is not None, "decided without an await in between"
+        lease = Lease(engine.load, decision.prompt_tokens, decision.new_tokens)
+        try:
+            pool = self._pools.pool(decision.engine.replica)
+            own = [(b"x-request-id", inbound.id.encode("latin-1"))]
+            if engine.replica.ranks > 1:
+                own.append((RANK_HEADER, b"%d" % decision.engine.rank))
+            headers = request_headers(
+                inbound.scope["headers"],
+                authority=pool.origin.authority,
+                length=None if inbound.method == b"GET" else len(inbound.body),
+                plain=inbound.hide_usage,
+                extra=own,
+            )
+            with watch:
+                upstream = await pool.send(inbound.method, inbound.target, headers, inbound.body)
+            relay = Relay(
+                upstream,
+                send,
+                watch,
+                self._now,
+                extra=decision_headers(inbound, decision),
+                hide_usage=inbound.hide_usage,
+                on_first_byte=lambda _: lease.first_token(),
+            )
+            outcome = await relay.run()
+        finally:
+            lease.release()
+        self._accounts.ended(inbound, decision, engine.namespace.block_size, outcome, self._now())
+
+
+def decision_headers(inbound: Inbound, decision: Decision) -> list[tuple[bytes, bytes]]:
+    """What the client is told of the decision."""
+    headers = [
+        (b"x-request-id", inbound.id.encode("latin-1")),
+        (b"x-kvgate-replica", decision.engine.replica.encode()),
+        (b"x-kvgate-policy", decision.policy.encode()),
+    ]
+    if decision.cached_tokens is not None:
+        headers.append((b"x-kvgate-cached-tokens", b"%d" % decision.cached_tokens))
+    return headers

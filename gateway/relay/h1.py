@@ -1,0 +1,227 @@
+"""One HTTP/1.1 connection to a replica."""
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+import httptools
+
+from gateway.errors import UpstreamBroken, UpstreamError, UpstreamTimeout, UpstreamUnreachable
+from gateway.relay.limits import Limits
+from gateway.relay.timer import Deadline
+from gateway.relay.upstream import RawHeaders, UpstreamResponse
+
+JOIN_BYTES = 65_536
+"""Up to here copying a body behind its head is cheaper than a second write."""
+
+
+def request_head(method: bytes, target: bytes, headers: RawHeaders) -> bytes:
+    """Request line and headers as they go on the wire. Raises ValueError if one of them holds a line break."""
+    lines = [b"%b %b HTTP/1.1" % (method, target), *map(b": ".join, headers), b"", b""]
+    head = b"\r\n".join(lines)
+    if head.count(b"\n") != len(lines) - 1 or head.count(b"\r") != len(lines) - 1:
+        raise ValueError("a line break inside a request header")
+    return head
+
+
+class Connection(asyncio.Protocol):
+    """Carries one exchange at a time.
+
+    free: called when an exchange is over and the connection can take another, or when it has closed, once.
+    """
+
+    def __init__(self, limits: Limits, free: Callable[["Connection"], None]) -> None:
+        self.closed = False
+        self.served = 0
+        self.idle_since = 0.0
+        self._loop = asyncio.get_running_loop()
+        self._limits = limits
+        self._free = free
+        self._deadline = Deadline(self._loop, self._expired)
+        self._transport: asyncio.Transport | None = None
+        self._response: UpstreamResponse | None = None
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._parts: list[bytes] = []
+        self._between = 0
+        self._silent = True
+        self._bodiless = False
+        self._keep = False
+        self._paused = False
+        # The parser calls this for each part of a body; a method of ours in between would double its price.
+        self.on_body = self._parts.append
+        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
+
+    @property
+    def usable(self) -> bool:
+        """It is open, as far as anybody knows."""
+        return not self.closed and self._transport is not None and not self._transport.is_closing()
+
+    async def exchange(self, head: bytes, body: bytes, *, bodiless: bool = False) -> UpstreamResponse:
+        """Send a request and wait for the answer's headers.
+
+        bodiless: the request is HEAD, so no body follows whatever the headers say.
+        Raises UpstreamUnreachable if the connection is closed by now, or if it served before and closes without one
+        byte of answer; UpstreamBroken, UpstreamTimeout. It is closed then, and when the caller is cancelled.
+        """
+        assert self._response is None
+        if not self.usable:
+            self.abort()
+            raise UpstreamUnreachable("the connection closed before the request was sent")
+        assert self._transport is not None
+        response = self._response = UpstreamResponse(self, self._loop)
+        self._silent, self._bodiless, self._keep, self._between = True, bodiless, False, 0
+        if not body:
+            self._transport.write(head)
+        elif len(body) <= JOIN_BYTES:
+            self._transport.write(head + body)
+        else:
+            self._transport.writelines((head, body))
+        self._deadline.set(self._limits.response)
+        try:
+            await response.head()
+        except BaseException:
+            self.abort()
+            raise
+        self._deadline.clear()
+        return response
+
+    def expect(self) -> None:
+        """A reader starts to wait for more of the body."""
+        self._deadline.set(self._limits.read)
+
+    def resume(self) -> None:
+        """A reader has taken all that had come."""
+        self._deadline.clear()
+        if self._paused:
+            self._paused = False
+            if self._transport is not None and not self.closed:
+                self._transport.resume_reading()
+
+    def release(self) -> None:
+        """The reader is done with the answer, complete or not."""
+        response, self._response = self._response, None
+        if self.closed or response is None:
+            return
+        self._deadline.clear()
+        assert self._transport is not None
+        if not (response.ended and self._keep) or self._transport.get_write_buffer_size():
+            self.abort()
+            return
+        if self._paused:
+            self._paused = False
+            self._transport.resume_reading()
+        self.served += 1
+        self._free(self)
+
+    def abort(self) -> None:
+        """Close at once, whatever is still to be sent or received."""
+        if self._transport is not None:
+            self._transport.abort()
+        self._end()
+
+    def _end(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._response = None
+            self._deadline.close()
+            self._free(self)
+
+    def _expired(self) -> None:
+        if self._response is not None:
+            waited = "the rest of the answer" if self._response.status else "an answer"
+            self._fail(UpstreamTimeout(f"no byte of {waited} within the limit"))
+
+    def _fail(self, error: UpstreamError) -> None:
+        response = self._response
+        self.abort()
+        if response is not None:
+            response.fail(error)
+
+    # asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        response = self._response
+        if response is None or self._parser is None:
+            self.abort()  # nothing was asked
+            return
+        self._silent = False
+        failure: Exception | None = None
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
+            failure = exc
+        parts = self._parts
+        if parts:
+            response.feed(parts[0] if len(parts) == 1 else b"".join(parts))
+            parts.clear()
+            self._between = 0
+            if response.buffered > self._limits.buffer_bytes and not self._paused and self._transport is not None:
+                self._paused = True
+                self._transport.pause_reading()
+        elif not response.ended:
+            self._between += len(data)
+            if self._between > self._limits.head_bytes:
+                failure = httptools.HttpParserError("headers, trailers or chunk extensions over the limit")
+        if failure is not None:
+            self._keep = False  # if the answer was complete, this was surplus and spoils the connection alone
+            if not response.ended:
+                self._fail(UpstreamBroken(f"the answer is not HTTP/1.1: {failure}"))
+        if response.status:
+            response.wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        response, self._parser = self._response, None
+        self._end()
+        if response is None or response.ended:
+            return
+        if self._silent and self.served:
+            response.fail(UpstreamUnreachable("a kept connection had been closed"))
+        elif response.status and exc is None and _ends_with_connection(response.headers):
+            response.ended = True
+            response.wake()
+        else:
+            response.fail(UpstreamBroken("the connection closed before the answer was complete"))
+
+    # the parser's side
+
+    def on_message_begin(self) -> None:
+        if self._response is None or self._response.ended:
+            raise ValueError("bytes after a complete answer")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        assert self._parser is not None
+        assert self._response is not None
+        headers, self._headers = self._headers, []
+        status = self._parser.get_status_code()
+        if status == 101:
+            raise ValueError("an upgrade nobody asked for")
+        if status < 200:
+            return
+        self._response.status, self._response.headers = status, headers
+        if self._bodiless:
+            self._response.ended = True  # the parser would wait for the body, so this connection is not kept
+
+    def on_message_complete(self) -> None:
+        assert self._parser is not None
+        assert self._response is not None
+        self._headers = []
+        if self._response.status and not self._response.ended:
+            self._keep = self._parser.should_keep_alive()
+            self._response.ended = True
+
+
+def _ends_with_connection(headers: RawHeaders) -> bool:
+    """RFC 9112 6.3: neither chunked nor of a known length."""
+    for name, value in headers:
+        lower = name.lower()
+        if lower == b"content-length":
+            return False
+        if lower == b"transfer-encoding" and b"chunked" in value.lower():
+            return False
+    return True

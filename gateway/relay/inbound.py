@@ -1,0 +1,35 @@
+"""A client's request as the relay sees it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Inbound:
+    """One request, read to its end."""
+
+    scope: Mapping[str, Any]
+    """ASGI's, for path and headers"""
+    id: str
+    model: str
+    """as the client names it; "" where it names none"""
+    body: bytes
+    """as it goes to the replica"""
+    hide_usage: bool
+    """the gateway added to the body that a stream shall report its usage, so the client must not see that"""
+    arrived: float
+    """seconds of the gateway's monotonic clock"""
+
+    @property
+    def method(self) -> bytes:
+        """GET, POST, ..."""
+        method: str = self.scope["method"]
+        return method.encode("ascii")
+
+    @property
+    def target(self) -> bytes:
+        """Path and query as the client wrote them."""
+        path: bytes = self.scope["raw_path"]
+        query: bytes = self.scope["query_string"]
+        return b"%b?%b" % (path, query) if query else path

@@ -1,0 +1,171 @@
+"""Passes a replica's answer to the client."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from gateway.errors import UpstreamError, UpstreamTimeout
+from gateway.relay.headers import header, response_headers
+from gateway.relay.sse import StreamTap
+from gateway.relay.upstream import RawHeaders, UpstreamResponse
+from gateway.relay.usage import Usage, read_answer
+from gateway.relay.watch import ClientGone, ClientWatch, Send
+
+WHOLE_BYTES = 1_048_576
+"""Up to here an answer that is no stream is sent in one piece, so that one which breaks off can still become a 502."""
+
+
+class Ending(Enum):
+    COMPLETE = "complete"
+    CLIENT_GONE = "client_gone"
+    UPSTREAM_BROKEN = "upstream_broken"
+    UPSTREAM_TIMEOUT = "upstream_timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an exchange went once the replica had answered.
+
+    first_byte_at: by the relay's clock; of a stream its first event, None if nothing came.
+    sent: bytes of body handed to the client's connection.
+    failed: the stream itself reported an error. done: it said [DONE]. Both False for what is not a stream.
+    """
+
+    ending: Ending
+    status: int
+    sent: int
+    first_byte_at: float | None
+    usage: Usage | None
+    failed: bool
+    done: bool
+
+
+class Relay:
+    """One answer on its way from a replica to a client. Owns the upstream response and closes it however it ends."""
+
+    def __init__(
+        self,
+        upstream: UpstreamResponse,
+        send: Send,
+        watch: ClientWatch,
+        clock: Callable[[], float],
+        *,
+        extra: RawHeaders = (),
+        hide_usage: bool = False,
+        on_first_byte: Callable[[float], None] | None = None,
+    ) -> None:
+        """extra: headers of the gateway, names in lower case. hide_usage: see `StreamTap`.
+
+        on_first_byte: called with the time when the first byte of a body comes.
+        """
+        self._upstream = upstream
+        self._send = send
+        self._watch = watch
+        self._clock = clock
+        self._extra = extra
+        self._on_first_byte = on_first_byte
+        self._first_byte_at: float | None = None
+        self._usage: Usage | None = None
+        self._sent = 0
+        plain = not header(upstream.headers, b"content-encoding")
+        kind = header(upstream.headers, b"content-type")
+        self._tap = StreamTap(hide_usage=hide_usage and plain) if kind.startswith(b"text/event-stream") else None
+        self._readable = plain and kind.startswith(b"application/json") and upstream.status == 200
+
+    async def run(self) -> Outcome:
+        """Raises UpstreamError if the answer breaks off before anything was sent to the client.
+
+        Where it breaks off later, a stream is ended with an event that says so; of anything else the end is missing,
+        and the server closes the client's connection because the response was not completed.
+        """
+        try:
+            with self._watch:
+                ending, rest = await (self._pass_whole() if self._tap is None else self._pass_stream(self._tap))
+        except ClientGone:
+            return self._outcome(Ending.CLIENT_GONE)
+        finally:
+            self._upstream.close()
+        if rest is not None:
+            self._watch.stand_down()
+            await self._body(rest, more=False)
+        return self._outcome(ending)
+
+    async def _pass_stream(self, tap: StreamTap) -> tuple[Ending, bytes | None]:
+        upstream, clock = self._upstream, self._clock
+        await self._start()
+        try:
+            while True:
+                data = await upstream.read()
+                now = clock()
+                if self._first_byte_at is None and data:
+                    self._note_first_byte(now)
+                data = tap.feed(data, now)
+                if upstream.ended:
+                    return Ending.COMPLETE, data + tap.finish()
+                if data:
+                    await self._body(data, more=True)
+        except UpstreamError as exc:
+            return _ending_of(exc), tap.abandon() + _error_event(exc)
+
+    async def _pass_whole(self) -> tuple[Ending, bytes | None]:
+        upstream = self._upstream
+        parts: list[bytes] = []
+        size = 0
+        while size <= WHOLE_BYTES:
+            data = await upstream.read()
+            if self._first_byte_at is None and data:
+                self._note_first_byte(self._clock())
+            parts.append(data)
+            size += len(data)
+            if upstream.ended:
+                body = data if len(parts) == 1 else b"".join(parts)
+                answer = read_answer(body) if self._readable else None
+                self._usage = answer.counts() if answer is not None else None
+                await self._start()
+                return Ending.COMPLETE, body
+        await self._start()
+        await self._body(b"".join(parts), more=True)
+        try:
+            while not upstream.ended:
+                await self._body(await upstream.read(), more=True)
+        except UpstreamError as exc:
+            return _ending_of(exc), None
+        return Ending.COMPLETE, b""
+
+    async def _start(self) -> None:
+        headers = response_headers(self._upstream.headers, extra=self._extra)
+        await self._send({"type": "http.response.start", "status": self._upstream.status, "headers": headers})
+
+    async def _body(self, data: bytes, *, more: bool) -> None:
+        self._sent += len(data)
+        await self._send({"type": "http.response.body", "body": data, "more_body": more})
+
+    def _note_first_byte(self, now: float) -> None:
+        self._first_byte_at = now
+        if self._on_first_byte is not None:
+            self._on_first_byte(now)
+
+    def _outcome(self, ending: Ending) -> Outcome:
+        tap = self._tap
+        return Outcome(
+            ending,
+            self._upstream.status,
+            self._sent,
+            self._first_byte_at,
+            self._usage if tap is None else tap.usage,
+            tap is not None and tap.failed,
+            tap is not None and tap.done,
+        )
+
+
+def _ending_of(error: UpstreamError) -> Ending:
+    return Ending.UPSTREAM_TIMEOUT if isinstance(error, UpstreamTimeout) else Ending.UPSTREAM_BROKEN
+
+
+def _error_event(error: UpstreamError) -> bytes:
+    """An error inside a stream, as OpenAI's clients understand it."""
+    code = 504 if isinstance(error, UpstreamTimeout) else 502
+    message = "The replica did not go on in time." if code == 504 else "The replica's answer broke off."
+    body = {"error": {"message": message, "type": "upstream_error", "param": None, "code": code}}
+    return b"data: %b\n\n" % json.dumps(body).encode()

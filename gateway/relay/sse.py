@@ -1,0 +1,131 @@
+"""Looks at a stream of server-sent events on its way past."""
+
+import json
+import re
+
+from gateway.relay.usage import Answer, Usage, read_answer
+
+_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
+_EVENT = re.compile(rb".*?(?:\n\n|\n\r\n|\r\r)|.+", re.DOTALL)
+_LINE = re.compile(rb"\r\n|\n|\r")
+_DONE = re.compile(rb"(?:^|[\r\n])data: ?\[DONE\][ \t]*(?:[\r\n]|$)")
+_ERROR = re.compile(rb"(?:^|[\r\n])(?:event: ?error[\r\n]|data: ?\{\s*\"error\"\s*:)")
+_USAGE = re.compile(rb"\"usage\"\s*:\s*\{")
+_FINISH = b'"finish_reason":"'
+_FINGERPRINT = b'"system_fingerprint":'
+_MAX_EVENT = 1_048_576
+"""Bytes of one event; a longer one is not looked at."""
+
+
+class StreamTap:
+    """Notes when the first event came, the last usage, an error, and whether the stream said it was done.
+
+    feed: for each read; returns what goes to the client: the same bytes at once, unless `hide_usage`.
+    finish: at the end; returns what was still held back.
+    abandon: the stream broke off; returns what puts the client between two events.
+
+    hide_usage: the gateway asked for the usage event and the client did not, so the stream becomes what it would have
+    been. For vLLM that means: no event with usage and without choices; and the fingerprint, which that event carries,
+    in each that ends a choice. So an event is held back until it is complete, and one that ends a choice until the
+    next has come, which vLLM sends in the same breath.
+
+    The cost is per read, a few searches for substrings. Of events with usage only the last is parsed.
+    """
+
+    __slots__ = ("_hide", "_partial", "_with_usage", "done", "failed", "first_at")
+
+    def __init__(self, *, hide_usage: bool = False) -> None:
+        self.first_at: float | None = None
+        self.done = False
+        self.failed = False
+        self._hide = hide_usage
+        self._partial = bytearray()
+        self._with_usage = b""
+
+    @property
+    def usage(self) -> Usage | None:
+        """From the last event that has any."""
+        for event in reversed(_EVENT.findall(self._with_usage)):
+            answer = _answer(event)
+            if answer is not None and answer.usage is not None:
+                return answer.counts()
+        return None
+
+    def feed(self, data: bytes, now: float) -> bytes:
+        """now: seconds, any clock."""
+        events = self._complete(data) if self._partial or not data.endswith(_ENDS) else data
+        if not events:
+            return b"" if self._hide else data
+        if self.first_at is None and b"data:" in events:
+            self.first_at = now
+        self._look(events)
+        if not self._hide:
+            return data
+        if _FINISH in events or b'"usage"' in events:
+            return self._as_unasked(events)
+        return events
+
+    def finish(self) -> bytes:
+        rest = bytes(self._partial)
+        self._partial.clear()
+        self._look(rest)
+        return self._as_unasked(rest, wait=False) if self._hide else b""
+
+    def abandon(self) -> bytes:
+        if not self._hide:
+            return b"\n\n" if self._partial else b""
+        return self._complete(b"")
+
+    def _complete(self, data: bytes) -> bytes:
+        """Cut the complete events off what there is, now with `data` behind it."""
+        partial = self._partial
+        partial += data
+        searched = max(0, len(partial) - len(data) - 2) if data else 0
+        end = max(at + len(mark) if (at := partial.rfind(mark, searched)) >= 0 else 0 for mark in _ENDS)
+        if len(partial) - end > _MAX_EVENT:
+            end = len(partial)
+        events = bytes(partial[:end])
+        del partial[:end]
+        return events
+
+    def _look(self, events: bytes) -> None:
+        if b'"usage"' in events and _USAGE.search(events):
+            self._with_usage = events
+        if b"[DONE]" in events and _DONE.search(events):
+            self.done = True
+        if b"error" in events and _ERROR.search(events):
+            self.failed = True
+
+    def _as_unasked(self, events: bytes, *, wait: bool = True) -> bytes:
+        """`events` as they would be if nobody had asked for usage.
+
+        wait: more may come, so if the last one ends a choice it is put back.
+        """
+        kept: list[bytes] = []
+        for event in _EVENT.findall(events):
+            answer = _answer(event) if b'"usage"' in event else None
+            if answer is None or answer.usage is None or answer.choices != []:
+                kept.append(event)
+                continue
+            wait = False
+            if answer.system_fingerprint is not None:
+                kept = [_stamped(event, answer.system_fingerprint) for event in kept]
+        if wait and kept and _FINISH in kept[-1]:
+            self._partial[:0] = kept.pop()
+        return b"".join(kept)
+
+
+def _answer(event: bytes) -> Answer | None:
+    """The JSON in the data lines of an event; None if there is none."""
+    lines = [line[5:] for line in _LINE.split(event) if line.startswith(b"data:")]
+    return read_answer(b"\n".join(lines))
+
+
+def _stamped(event: bytes, fingerprint: str) -> bytes:
+    """`event` with the fingerprint as its JSON's last member, where vLLM puts it, if it ends a choice."""
+    if _FINISH not in event or _FINGERPRINT in event:
+        return event
+    end = event.rfind(b"}")
+    return b"".join(
+        (event[:end], b",", _FINGERPRINT, json.dumps(fingerprint, ensure_ascii=False).encode(), event[end:])
+    )

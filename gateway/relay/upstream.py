@@ -1,0 +1,98 @@
+"""A replica's answer: filled by its connection as bytes come, read by whoever passes it on."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from gateway.errors import UpstreamBroken, UpstreamError
+
+RawHeaders = Sequence[tuple[bytes, bytes]]
+
+
+class Source(Protocol):
+    """What an answer asks of the connection that fills it."""
+
+    def expect(self) -> None: ...
+    def resume(self) -> None: ...
+    def release(self) -> None: ...
+
+
+class UpstreamResponse:
+    """Status and raw headers, then the body part by part. Belongs to one reader, who must `close` it.
+
+    ended: the body is complete; what has come and was not read yet is the rest of it.
+    """
+
+    __slots__ = ("_error", "_loop", "_parts", "_source", "_waiter", "buffered", "ended", "headers", "status")
+
+    def __init__(self, source: Source, loop: asyncio.AbstractEventLoop) -> None:
+        self.status = 0
+        self.headers: RawHeaders = ()
+        self.ended = False
+        self.buffered = 0
+        self._source: Source | None = source
+        self._loop = loop
+        self._parts: list[bytes] = []
+        self._error: UpstreamError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def read(self) -> bytes:
+        """The body that has come since the last read, as soon as there is any.
+
+        Returns b"" at the end.
+        Raises UpstreamBroken or UpstreamTimeout, after all that came before was read.
+        """
+        parts = self._parts
+        while not parts:
+            if self._error is not None:
+                raise self._error
+            if self.ended:
+                return b""
+            if self._source is None:
+                raise UpstreamBroken("the response was closed")
+            self._source.expect()
+            await self.changed()
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        parts.clear()
+        self.buffered = 0
+        if self._source is not None:
+            self._source.resume()
+        return data
+
+    def close(self) -> None:
+        """Give the connection back if the answer is complete, else cut it so that the engine sees the hang-up."""
+        source, self._source = self._source, None
+        if source is not None:
+            source.release()
+
+    async def head(self) -> None:
+        """Wait for status and headers. Raises UpstreamError."""
+        while not self.status:
+            if self._error is not None:
+                raise self._error
+            await self.changed()
+
+    async def changed(self) -> None:
+        """Wait for the connection's next `wake`."""
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def feed(self, data: bytes) -> None:
+        """A part of the body has come."""
+        self._parts.append(data)
+        self.buffered += len(data)
+
+    def fail(self, error: UpstreamError) -> None:
+        """Nothing more will come, and it is not the end."""
+        if not self.ended and self._error is None:
+            self._error = error
+            self.wake()
+
+    def wake(self) -> None:
+        """Let the reader look again."""
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)

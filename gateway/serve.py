@@ -1,0 +1,73 @@
+"""Runs the gateway under uvicorn, and reads its configuration again when told to or when the file changes."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import uvicorn
+from watchfiles import awatch
+
+from gateway import log
+from gateway.app import Application, Beside, Gateway
+from gateway.config import Config, ConfigError, load
+
+logger = logging.getLogger(__name__)
+
+
+def serve(config: Config, path: Path | None, complete: Callable[[Config], Config]) -> int:
+    """Serve until SIGTERM or SIGINT.
+
+    path: the file to read again on SIGHUP and when it changes; complete: puts the command line over what it says.
+    Returns the exit status.
+    """
+    log.configure(config.log_level)
+    beside: list[Beside] = [] if path is None else [partial(follow, path, complete)]
+    server = uvicorn.Server(
+        uvicorn.Config(
+            Application(config, beside),
+            host=config.listen.host,
+            port=config.listen.port,
+            loop="uvloop",
+            http="httptools",
+            ws="none",
+            lifespan="on",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            date_header=False,
+            timeout_graceful_shutdown=config.limits.drain,
+        )
+    )
+    server.run()
+    return 0 if server.started else 1
+
+
+async def follow(path: Path, complete: Callable[[Config], Config], gateway: Gateway) -> None:
+    """Give the gateway the file's settings whenever they change; those that can't be used are refused."""
+    hangup = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGHUP, hangup.set)
+    changes = asyncio.create_task(_watch(path, hangup))
+    try:
+        while True:
+            await hangup.wait()
+            hangup.clear()
+            try:
+                config = complete(load(path))
+            except ConfigError as exc:
+                gateway.metrics.config_reloads.labels("refused").inc()
+                logger.error("the changed configuration is refused, the old one stays: %s", exc)
+                continue
+            gateway.reload(config)
+    finally:
+        changes.cancel()
+        loop.remove_signal_handler(signal.SIGHUP)
+
+
+async def _watch(path: Path, changed: asyncio.Event) -> None:
+    # The folder, because editors and Kubernetes put a new file in the old one's place.
+    async for _ in awatch(path.parent, recursive=False):
+        changed.set()

@@ -1,0 +1,83 @@
+"""Metrics that are read off the gateway's state when somebody scrapes, and cost nothing in between."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from gateway.fleet.membership import Membership
+from routing.fleet import Fleet
+from routing.index import INDEXED_TIERS, PrefixIndex
+
+_ENGINE = ("replica", "engine")
+
+
+class StateCollector(Collector):
+    """Fleet, index and event streams as metrics."""
+
+    def __init__(self, fleet: Fleet, index: PrefixIndex, membership: Membership) -> None:
+        self._fleet = fleet
+        self._index = index
+        self._membership = membership
+
+    def collect(self) -> Iterable[Metric]:
+        """One family for each metric, all engines in it."""
+        yield from self._engines()
+        yield from self._streams()
+
+    def _engines(self) -> Iterator[Metric]:
+        in_flight = GaugeMetricFamily(
+            "kvgate_in_flight", "Leases that are out: requests sent and not ended", None, _ENGINE
+        )
+        waiting = GaugeMetricFamily(
+            "kvgate_engine_waiting", "Requests waiting there, as it last reported", None, _ENGINE
+        )
+        running = GaugeMetricFamily(
+            "kvgate_engine_running", "Requests running there, as it last reported", None, _ENGINE
+        )
+        blocks = GaugeMetricFamily("kvgate_index_blocks", "Blocks held, as events tell", None, (*_ENGINE, "tier"))
+        for engine in self._fleet:
+            labels = (engine.id.replica, str(engine.id.rank))
+            in_flight.add_metric(labels, engine.load.in_flight)
+            waiting.add_metric(labels, engine.load.report.waiting)
+            running.add_metric(labels, engine.load.report.running)
+            for tier in INDEXED_TIERS:
+                blocks.add_metric((*labels, tier.name), self._index.held(engine.id, tier))
+        return iter((in_flight, waiting, running, blocks))
+
+    def _streams(self) -> Iterator[Metric]:
+        faults = CounterMetricFamily(
+            "kvgate_kv_event_faults",
+            "Event stream: gap, replay, failed_replay, restart, clear, unreadable, orphan, unplaced",
+            None,
+            (*_ENGINE, "kind"),
+        )
+        ignored = CounterMetricFamily(
+            "kvgate_kv_events_ignored", "Events and fields left out, by what they were", None, (*_ENGINE, "kind")
+        )
+        sequence = GaugeMetricFamily("kvgate_kv_sequence", "Number of the last message applied", None, _ENGINE)
+        applied = GaugeMetricFamily(
+            "kvgate_kv_last_event_timestamp_seconds", "When the engine wrote the last batch applied", None, _ENGINE
+        )
+        unjudged = GaugeMetricFamily(
+            "kvgate_kv_unjudged_groups", "KV-cache groups that can shorten a hit and are not indexed", None, _ENGINE
+        )
+        for update in self._membership.streams():
+            labels = (update.engine.replica, str(update.engine.rank))
+            feed = update.feed
+            counts = {
+                "gap": feed.gaps, "replay": feed.replays, "failed_replay": feed.failed_replays,
+                "restart": feed.restarts, "clear": feed.clears, "unreadable": feed.unreadable,
+                "orphan": update.orphans, "unplaced": update.unplaced,
+            }  # fmt: skip
+            for kind, count in counts.items():
+                faults.add_metric((*labels, kind), count)
+            for kind, count in update.ignored.items():
+                ignored.add_metric((*labels, kind), count)
+            unjudged.add_metric(labels, len(update.unjudged_groups))
+            if feed.last_seq is not None and feed.last_ts is not None:
+                sequence.add_metric(labels, feed.last_seq)
+                applied.add_metric(labels, feed.last_ts)
+        families: Sequence[Metric] = (faults, ignored, sequence, applied, unjudged)
+        return iter(families)

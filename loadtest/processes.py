@@ -1,0 +1,84 @@
+"""Child processes that a run needs: started, waited for, and ended whatever happens."""
+
+import asyncio
+import contextlib
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+
+import httpx
+
+READY_SECONDS = 60.0
+"""how long a child may take until it answers"""
+STOP_SECONDS = 5.0
+"""how long it may take to end by itself"""
+_POLL_SECONDS = 0.05
+
+
+class ChildFailed(Exception):
+    """A child process ended, or did not answer in time. The message holds the end of what it wrote."""
+
+
+@contextlib.asynccontextmanager
+async def python(arguments: Sequence[str], ready: Sequence[str]) -> AsyncIterator[None]:
+    """Run `python ARGUMENTS` within the context.
+
+    ready: URLs that answer 200 once the child can be used. Raises ChildFailed.
+    """
+    with tempfile.TemporaryFile() as output:
+        child = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=output, stderr=output)
+        try:
+            try:
+                await _answering(child, ready)
+            except ChildFailed as failed:
+                output.seek(0)
+                written = output.read().decode(errors="replace")
+                raise ChildFailed(f"{' '.join(arguments)}: {failed}\n{written[-2000:]}") from None
+            yield
+        finally:
+            await _stop(child)
+
+
+async def _answering(child: asyncio.subprocess.Process, ready: Sequence[str]) -> None:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + READY_SECONDS
+    async with httpx.AsyncClient() as client:
+        for url in ready:
+            while not await _ok(client, url):
+                if child.returncode is not None:
+                    raise ChildFailed(f"ended with status {child.returncode}")
+                if loop.time() > deadline:
+                    raise ChildFailed(f"no answer from {url} within {READY_SECONDS:.0f} s")
+                await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _ok(client: httpx.AsyncClient, url: str) -> bool:
+    try:
+        return (await client.get(url)).status_code == httpx.codes.OK
+    except httpx.HTTPError:
+        return False
+
+
+async def _stop(child: asyncio.subprocess.Process) -> None:
+    if child.returncode is not None:
+        return
+    child.terminate()
+    try:
+        await asyncio.wait_for(child.wait(), STOP_SECONDS)
+    except TimeoutError:
+        child.kill()
+        await child.wait()
+
+
+def consecutive_free_ports(count: int) -> int:
+    """The first of `count` ports in a row that were free just now."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as found:
+            first: int = found.getsockname()[1]
+        try:
+            for port in range(first, first + count):
+                socket.create_server(("127.0.0.1", port)).close()
+        except (OSError, OverflowError):
+            continue
+        return first

@@ -1,0 +1,42 @@
+"""The HTTP side of one simulated replica: its routes."""
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from loadtest.replica.calls import Kind, Model, Refusal
+from loadtest.replica.driver import Driver
+from loadtest.replica.generate import Generate
+from loadtest.replica.operations import Operations
+from loadtest.replica.publisher import Publisher
+from loadtest.replica.speech import Speaker
+from loadtest.replica.text import Text
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    return JSONResponse(error.body, error.status)
+
+
+def create_app(model: Model, driver: Driver, text: Text, speaker: Speaker, publisher: Publisher | None) -> Starlette:
+    """The routes of one replica. publisher: None if it announces nothing. The caller runs the driver."""
+    operations = Operations(model, driver, text, publisher)
+    chat, completion = (Generate(kind, model, driver, text, speaker) for kind in (Kind.CHAT, Kind.COMPLETION))
+    return Starlette(
+        routes=[
+            Route("/v1/chat/completions", chat, methods=["POST"]),
+            Route("/v1/completions", completion, methods=["POST"]),
+            Route("/v1/models", operations.models),
+            Route("/health", operations.health),
+            Route("/ping", operations.health, methods=["GET", "POST"]),
+            Route("/version", operations.version),
+            Route("/metrics", operations.metrics),
+            Route("/load", operations.load),
+            Route("/kv_event_sources", operations.kv_event_sources),
+            Route("/reset_prefix_cache", operations.reset_prefix_cache, methods=["POST"]),
+            Route("/tokenize", operations.tokenize, methods=["POST"]),
+            Route("/detokenize", operations.detokenize, methods=["POST"]),
+        ],
+        exception_handlers={Refusal: _refused},
+    )

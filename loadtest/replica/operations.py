@@ -1,0 +1,97 @@
+"""Every endpoint of a simulated replica that does not generate."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, Response
+
+from loadtest.replica.calls import Model, bad_request, chat_tokens, check_model, read
+from loadtest.replica.driver import Driver
+from loadtest.replica.exposition import CONTENT_TYPE, exposition
+from loadtest.replica.publisher import HIGH_WATER_MARK, Publisher
+from loadtest.replica.text import Text
+
+VERSION = "0.33.0"
+"""the vLLM whose behaviour is simulated"""
+
+
+class Operations:
+    """Everything but generating."""
+
+    def __init__(self, model: Model, driver: Driver, text: Text, publisher: Publisher | None) -> None:
+        self._model = model
+        self._driver = driver
+        self._text = text
+        self._publisher = publisher
+
+    async def health(self, request: HttpRequest) -> Response:
+        return Response()
+
+    async def version(self, request: HttpRequest) -> Response:
+        return JSONResponse({"version": VERSION})
+
+    async def models(self, request: HttpRequest) -> Response:
+        card = {
+            "id": self._model.name,
+            "object": "model",
+            "created": 0,
+            "owned_by": "vllm",
+            "root": str(self._text.path),
+            "parent": None,
+            "max_model_len": self._model.max_length,
+            "permission": [],
+        }
+        return JSONResponse({"object": "list", "data": [card]})
+
+    async def metrics(self, request: HttpRequest) -> Response:
+        return Response(exposition(self._model.name, {0: self._driver.engine}), media_type=CONTENT_TYPE)
+
+    async def load(self, request: HttpRequest) -> Response:
+        return JSONResponse({"server_load": self._driver.engine.running + self._driver.engine.waiting})
+
+    async def kv_event_sources(self, request: HttpRequest) -> Response:
+        publisher = self._publisher
+        if publisher is None:
+            return JSONResponse({})
+        source = {
+            "enable_kv_cache_events": True,
+            "publisher": "zmq",
+            "endpoint": publisher.endpoint,
+            "replay_endpoint": publisher.replay_endpoint,
+            "buffer_steps": publisher.buffer_steps,
+            "hwm": HIGH_WATER_MARK,
+            "max_queue_size": HIGH_WATER_MARK,
+            "topic": publisher.topic,
+        }
+        return JSONResponse({"0": source})
+
+    async def reset_prefix_cache(self, request: HttpRequest) -> Response:
+        return JSONResponse({"success": self._driver.engine.reset_prefix_cache()})
+
+    async def tokenize(self, request: HttpRequest) -> Response:
+        fields = read(await request.body())
+        check_model(fields, self._model)
+        tokens = chat_tokens(fields, self._text) if "messages" in fields else self._text.encode(_prompt(fields))
+        answer: dict[str, Any] = {"count": len(tokens), "max_model_len": self._model.max_length, "tokens": tokens}
+        answer["token_strs"] = (
+            [self._text.decode([token]) for token in tokens] if fields.get("return_token_strs") else None
+        )
+        return JSONResponse(answer)
+
+    async def detokenize(self, request: HttpRequest) -> Response:
+        fields = read(await request.body())
+        check_model(fields, self._model)
+        tokens = fields.get("tokens")
+        if not isinstance(tokens, list) or not all(
+            isinstance(one, int) and 0 <= one < self._text.size for one in tokens
+        ):
+            raise bad_request("`tokens` must be a list of token ids", "tokens")
+        return JSONResponse({"prompt": self._text.decode(tokens)})
+
+
+def _prompt(fields: Mapping[str, Any]) -> str:
+    prompt = fields.get("prompt")
+    if not isinstance(prompt, str):
+        raise bad_request("`prompt` must be a string", "prompt")
+    return prompt

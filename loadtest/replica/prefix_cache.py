@@ -1,0 +1,86 @@
+"""What a scheduler asks of the block pool: find a prompt's prefix, make room, commit full blocks, free."""
+
+from loadtest.replica.kv_events import MEDIUM_GPU, BlockStored
+from loadtest.replica.pool import Block, BlockPool
+from loadtest.replica.request import Request
+
+FULL_ATTENTION = "full_attention"
+
+
+class PrefixCache:
+    """The blocks of running requests, and the prefixes that later ones can find."""
+
+    def __init__(self, pool: BlockPool, block_size: int) -> None:
+        self.pool = pool
+        self.block_size = block_size
+
+    def find(self, request: Request) -> list[Block]:
+        """The longest run of cached blocks from the first.
+
+        The last token is always computed, since its output is wanted: at most floor((L - 1) / B) blocks.
+        """
+        found: list[Block] = []
+        for name in request.hashes[: (len(request.tokens) - 1) // self.block_size]:
+            block = self.pool.find(name)
+            if block is None:
+                break
+            found.append(block)
+        return found
+
+    def fits(self, request: Request, found: list[Block]) -> bool:
+        """Whether the whole sequence has room now. Found blocks that are free leave the free list, so they count."""
+        revived = sum(block.references == 0 for block in found)
+        return self._blocks_for(len(request.tokens)) - len(found) + revived <= self.pool.free
+
+    def adopt(self, request: Request, found: list[Block]) -> None:
+        """Start a request on the blocks that `find` gave."""
+        self.pool.share(found)
+        request.blocks = list(found)
+        request.committed = len(found)
+        request.computed = len(found) * self.block_size
+
+    def grow(self, request: Request, tokens: int) -> bool:
+        """Make room for `tokens` more and commit the blocks that they fill.
+
+        A block is committed when its last token goes through the model, so the block that the last sampled token
+        fills is committed one step later. Returns False, and changes nothing, if there is no room.
+        """
+        reach = request.computed + tokens
+        missing = self._blocks_for(reach) - len(request.blocks)
+        if missing > self.pool.free:
+            return False
+        request.blocks += self.pool.take(missing)
+        self._commit(request, reach // self.block_size)
+        return True
+
+    def free(self, request: Request) -> None:
+        """Give its blocks back, the tail first in line for reuse."""
+        self.pool.release(request.blocks[::-1])
+        request.blocks = []
+        request.committed = 0
+
+    def _blocks_for(self, tokens: int) -> int:
+        return -(-tokens // self.block_size)
+
+    def _commit(self, request: Request, full: int) -> None:
+        first = request.committed
+        if full <= first:
+            return
+        for block, name in zip(request.blocks[first:full], request.hashes[first:full], strict=True):
+            self.pool.name(block, name)
+        request.committed = full
+        self.pool.events.append(
+            BlockStored(
+                block_hashes=request.hashes[first:full],
+                parent_block_hash=request.hashes[first - 1] if first else None,
+                token_ids=request.tokens[first * self.block_size : full * self.block_size],
+                block_size=self.block_size,
+                lora_id=None,
+                medium=MEDIUM_GPU,
+                lora_name=None,
+                extra_keys=[request.extra_keys(block) for block in range(first, full)],
+                group_idx=0,
+                kv_cache_spec_kind=FULL_ATTENTION,
+                session_id=request.session,
+            )
+        )

@@ -1,0 +1,127 @@
+"""Puts simulated replicas on the network: sockets, server, events, and the task that steps the engine."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+import uvicorn
+
+from loadtest.replica.app import create_app
+from loadtest.replica.calls import Model
+from loadtest.replica.driver import Driver
+from loadtest.replica.engine import DEFAULT_TOKEN_BUDGET, Engine
+from loadtest.replica.publisher import DEFAULT_BUFFER_STEPS, Publisher
+from loadtest.replica.speech import Speaker
+from loadtest.replica.text import Text
+from loadtest.replica.timing import PROFILES, Profile
+
+DEFAULT_BLOCK_SIZE = 16
+KEEP_ALIVE_SECONDS = 5
+"""how long an idle connection is kept, as vLLM does"""
+SHUTDOWN_SECONDS = 1
+"""how long running answers may go on after the end was asked for"""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSettings:
+    """One simulated replica."""
+
+    profile: Profile = PROFILES["qwen3-32b-h100"]
+    blocks: int | None = None
+    """physical blocks, the null block included; None for what the profile's GPU holds"""
+    block_size: int = DEFAULT_BLOCK_SIZE
+    """tokens"""
+    token_budget: int = DEFAULT_TOKEN_BUDGET
+    """tokens per step at most"""
+    time_scale: float = 1.0
+    """real seconds per simulated second"""
+    model: str = "sim"
+    max_model_length: int = 131_072
+    """tokens; cut to what the cache holds"""
+    seed: int = 0
+    """of what it says"""
+    host: str = "127.0.0.1"
+    port: int = 0
+    """0 for a free one"""
+    kv_port: int = 0
+    """of the event stream; 0 for a free one"""
+    replay_port: int = 0
+    buffer_steps: int = DEFAULT_BUFFER_STEPS
+    """batches kept for replay"""
+    topic: str = "kv-events"
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A replica that answers."""
+
+    url: str
+    engine: Engine
+    publisher: Publisher
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to whoever runs several servers, and says when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.up.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextlib.asynccontextmanager
+async def serve(settings: ReplicaSettings, text: Text) -> AsyncIterator[Served]:
+    """One replica, answering within the context. text: may be shared by several replicas.
+
+    Raises OSError or zmq.ZMQError if a port is taken.
+    """
+    blocks = settings.blocks or settings.profile.l0_tokens // settings.block_size + 1
+    engine = Engine(settings.profile, blocks, settings.block_size, settings.token_budget)
+    model = Model(settings.model, min(settings.max_model_length, engine.capacity))
+    publisher = Publisher(
+        _tcp(settings.host, settings.kv_port),
+        _tcp(settings.host, settings.replay_port),
+        topic=settings.topic,
+        rank=0,
+        buffer_steps=settings.buffer_steps,
+    )
+    async with publisher:
+        driver = Driver(engine, publisher.publish, settings.time_scale)
+        app = create_app(model, driver, text, Speaker(text, settings.seed), publisher)
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((settings.host, settings.port))
+            config = uvicorn.Config(
+                app,
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+            )
+            server = _Server(config)
+            stepping = asyncio.create_task(driver.run())
+            serving = asyncio.create_task(server.serve(sockets=[listener]))
+            try:
+                await server.up.wait()
+                host, port = listener.getsockname()[:2]
+                yield Served(f"http://{host}:{port}", engine, publisher)
+            finally:
+                server.should_exit = True
+                await serving
+                stepping.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await stepping
+
+
+def _tcp(host: str, port: int) -> str:
+    return f"tcp://{host}:{port or '*'}"

@@ -1,0 +1,98 @@
+"""Messages -> prompt text -> token ids, and back, as vLLM does it for this tokenizer."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import fastokens
+from transformers import AutoTokenizer
+
+TOKENIZER = Path(__file__).parent / "tokenizer"
+_FIRST_WORD = re.compile(r"[A-Z][a-z]+")
+_WORD = re.compile(r" [a-z]+")
+
+Json = Mapping[str, Any]
+
+
+class Text:
+    """A tokenizer and its chat template. Read-only, so several replicas share one."""
+
+    def __init__(self, path: Path = TOKENIZER) -> None:
+        """path: a folder with tokenizer.json and tokenizer_config.json, byte-level, with ChatML's end token."""
+        self.path = path
+        self._template = AutoTokenizer.from_pretrained(str(path))
+        self._tokenizer = fastokens.Tokenizer.from_file(str(path / "tokenizer.json"))
+        self.size: int = len(self._template)
+        """token ids are below this"""
+        self.end: int = self._template.eos_token_id
+        self._pieces: list[str] = [str(self._template.decode([token])) for token in range(self.size)]
+        words = [token for token in range(self.size) if self.encode(self._pieces[token]) == [token]]
+        self.words = [token for token in words if _WORD.fullmatch(self._pieces[token])]
+        """tokens that are one word with its leading space, in any context"""
+        self.first_words = [token for token in words if _FIRST_WORD.fullmatch(self._pieces[token])]
+        """tokens that are one capitalised word"""
+
+    def encode(self, text: str) -> list[int]:
+        """Text as it stands; special tokens in it count as such, none are added."""
+        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return str(self._template.decode(list(tokens)))
+
+    def piece(self, token: int) -> str:
+        """The text that one output token adds; nothing for the end token."""
+        return "" if token == self.end else self._pieces[token]
+
+    def render(
+        self, messages: Sequence[Json], tools: Sequence[Json] | None, *, generation_prompt: bool = True, **options: Any
+    ) -> str:
+        """The prompt of a chat, with vLLM's normalisations before the template.
+
+        options: further variables for the template.
+        Raises jinja2.TemplateError if the template refuses the messages.
+        """
+        rendered = self._template.apply_chat_template(
+            [_message(message) for message in messages],
+            tools=[_tool(tool) for tool in tools] if tools else None,
+            tokenize=False,
+            add_generation_prompt=generation_prompt,
+            **options,
+        )
+        return str(rendered)
+
+
+def _message(message: Json) -> dict[str, Any]:
+    """Content parts become text; arguments of tool calls become objects."""
+    normal = dict(message)
+    normal["content"] = _content(message.get("content"))
+    calls = normal.pop("tool_calls", None)
+    if calls:
+        normal["tool_calls"] = [{**call, "function": _called(call["function"])} for call in calls]
+    return normal
+
+
+def _content(content: str | Sequence[Json] | None) -> str:
+    if content is None or isinstance(content, str):
+        return content or ""
+    return "\n".join(part["text"] for part in content if part.get("type") == "text")
+
+
+def _called(function: Json) -> dict[str, Any]:
+    arguments = function.get("arguments")
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments or "{}")
+        except json.JSONDecodeError:
+            arguments = {}
+    return {**function, "arguments": arguments if isinstance(arguments, dict) else {}}
+
+
+def _tool(tool: Json) -> dict[str, Any]:
+    """Only the fields that vLLM's model of a tool has survive, absent ones as null."""
+    function = tool["function"]
+    known = {name: function.get(name) for name in ("name", "description", "parameters")}
+    if function.get("strict") is not None:
+        known["strict"] = function["strict"]
+    return {"type": "function", "function": known}

@@ -1,0 +1,1 @@
+"""Where a request should go: pure and synchronous; time and randomness come in as arguments."""

@@ -1,0 +1,112 @@
+"""Predicted time to first token, in seconds: the one currency in which candidates are compared."""
+
+from dataclasses import dataclass
+from math import ceil
+from typing import NamedTuple
+
+from routing.load import EngineLoad
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How fast an engine is: seconds, by token."""
+
+    prefill_base: float
+    prefill_per_token: float
+    prefill_per_token_squared: float
+    """attention: for each new token and each token before it"""
+    decode_base: float
+    decode_per_request: float
+    decode_per_request_token: float
+    """for each running request and each token of its context"""
+    l1_base: float = 0.0
+    l1_per_token: float = 0.0
+    """host memory to GPU"""
+    prefill_chunk: int = 8192
+    """tokens that one engine step prefills at the most (vLLM's `max_num_batched_tokens`)"""
+
+    def prefill(self, new: float, cached: float) -> float:
+        """Time to prefill `new` tokens behind `cached` ones."""
+        return (
+            self.prefill_base + self.prefill_per_token * new + self.prefill_per_token_squared * new * (cached + new / 2)
+        )
+
+    def step(self, running: int, context: float) -> float:
+        """What `running` decoding requests of `context` tokens each add to an engine step."""
+        return self.decode_per_request * running + self.decode_per_request_token * running * context
+
+    def load_l1(self, tokens: int) -> float:
+        """Time to bring `tokens` from host memory into the GPU; 0 for none."""
+        return self.l1_base + self.l1_per_token * tokens if tokens else 0.0
+
+
+def profile_from_ms(
+    a: float, b: float, q: float, d: float, e: float, f: float, l1_base_ms: float = 1.0, l1_ms_per_token: float = 0.003
+) -> Profile:
+    """A profile from figures in milliseconds: `prefill = a + b n + q n (cached + n/2)`, `itl = d + e B + f B ctx`."""
+    ms = 1e-3
+    return Profile(a * ms, b * ms, q * ms, d * ms, e * ms, f * ms, l1_base_ms * ms, l1_ms_per_token * ms)
+
+
+PROFILES = {
+    "qwen3-32b-h100": profile_from_ms(3.98, 0.04996, 1.567e-6, 13.7, 0.028, 4.24e-5),
+    "llama-8b-l40s": profile_from_ms(0.62, 0.07061, 2.764e-6, 21.8, 0.059, 1.88e-4),
+    "llama-8b-h100": profile_from_ms(1.34, 0.02035, 7.67e-7, 6.3, 0.012, 4.19e-5),
+}
+"""Start values: Qwen3-32B on two H100, Llama-8B on an L40S and on an H100."""
+
+
+class Prediction(NamedTuple):
+    """Predicted time to first token by term, in seconds."""
+
+    queue: float
+    """prompts that are in front"""
+    decode: float
+    """requests that decode in the same steps"""
+    load: float
+    """host memory to GPU"""
+    prefill: float
+    """what of the prompt must be computed"""
+    room: float
+    """what the blocks that this prompt pushes out would have saved others"""
+
+    @property
+    def ttft(self) -> float:
+        """What this request waits for its first token."""
+        return self.queue + self.decode + self.load + self.prefill
+
+    @property
+    def cost(self) -> float:
+        """What policies compare: the wait, and what it costs those who come later."""
+        return self.ttft + self.room
+
+
+REUSE_CHANCE = 0.5
+"""How likely a block that is pushed out would have been asked for again."""
+
+
+def predict(
+    profile: Profile, load: EngineLoad, *, l0: int, l1: int, prompt: int, evicted: int, waiting_prompt: float
+) -> Prediction:
+    """Predict a request's time to first token on one engine.
+
+    l0, l1: tokens of the prompt in GPU memory, and in GPU or host memory; l1 >= l0.
+    prompt: its tokens, >= l1.
+    evicted: cached tokens that its new blocks push out there.
+    waiting_prompt: tokens that a waiting request of somebody else is thought to prefill.
+
+    Prompts in front are prefilled in the same engine steps as long as these have room, so the fixed part is paid once
+    a step, not once a prompt.
+    """
+    in_front = load.pending_tokens + load.others_waiting * waiting_prompt
+    new = prompt - l1
+    running = load.running
+    context = load.context_tokens / running if running else 0.0
+    steps = max(1, ceil((in_front + new) / profile.prefill_chunk))
+    return Prediction(
+        queue=profile.prefill_per_token * in_front + profile.prefill_base * (steps - 1),
+        decode=steps * profile.step(running, context),
+        load=profile.load_l1(l1 - l0),
+        prefill=profile.prefill(new, l1),
+        room=REUSE_CHANCE * profile.prefill_per_token * evicted,
+    )

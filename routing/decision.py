@@ -1,0 +1,66 @@
+"""What is asked of the router and what it answers, as values."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from routing.cost import Prediction
+from routing.load import EngineLoad
+from routing.types import Chains, EngineId
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One engine prompt of a request: its length and its blocks."""
+
+    tokens: int
+    chains: Chains
+
+
+@dataclass(frozen=True, slots=True)
+class RouteRequest:
+    """What the choice may depend on."""
+
+    model: str | None
+    """None where the request names no model: any replica will do"""
+    prompts: Sequence[Prompt] = ()
+    """empty where the prompt's tokens are not known"""
+
+    @property
+    def tokens(self) -> int:
+        """Prompt tokens in all; 0 where they are not known."""
+        return sum(prompt.tokens for prompt in self.prompts)
+
+
+class Candidate(NamedTuple):
+    """One engine that may take the request."""
+
+    engine: EngineId
+    load: EngineLoad
+    l0: int
+    """prompt tokens it will find in GPU memory"""
+    l1: int
+    """prompt tokens it will find in GPU or host memory"""
+    prompt: int
+    """prompt tokens in all"""
+    prediction: Prediction
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Where a request goes and why."""
+
+    engine: EngineId
+    policy: str
+    reason: str
+    prompt_tokens: int
+    """0 where they are not known"""
+    cached_tokens: int | None
+    """predicted: what the engine will report as cached; None where the prompt was not matched"""
+    prediction: Prediction
+    candidates: Sequence[Candidate]
+
+    @property
+    def new_tokens(self) -> int:
+        """Prompt tokens that the engine has to prefill."""
+        return self.prompt_tokens - (self.cached_tokens or 0)

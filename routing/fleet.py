@@ -1,0 +1,159 @@
+"""Who is there: replicas, their engines, and the leases that count what is in flight."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from routing.load import EngineLoad
+from routing.types import EngineId, Namespace, ReplicaId
+
+DEFAULT_BLOCK_SIZE = 16
+"""vLLM's, until an engine says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """One name that a replica answers to."""
+
+    id: str
+    root: str = ""
+    """the path or hub name given to vLLM: where tokenizer and template are"""
+    parent: str | None = None
+    """the base model, for a LoRA adapter"""
+    max_model_len: int | None = None
+    """longest prompt plus answer, in tokens"""
+    created: int = 0
+    """seconds since the epoch"""
+    owned_by: str = "vllm"
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One vLLM server, as its own endpoints describe it."""
+
+    id: ReplicaId
+    url: str
+    """scheme and authority, without a trailing slash"""
+    cards: tuple[ModelCard, ...]
+    """at least one: aliases and LoRA adapters too, in the replica's order"""
+    ranks: int = 1
+    block_size: int = DEFAULT_BLOCK_SIZE
+    capacity_blocks: int | None = None
+    """blocks in the GPU memory of each engine, None where it does not tell"""
+
+    @property
+    def base(self) -> ModelCard:
+        """The first name that is not an adapter's: the canonical one."""
+        return next((card for card in self.cards if card.parent is None), self.cards[0])
+
+    def is_adapter(self, model: str) -> bool:
+        """Whether this name is a LoRA adapter's."""
+        return any(card.id == model and card.parent is not None for card in self.cards)
+
+
+@dataclass(slots=True)
+class Engine:
+    """One data-parallel rank of a member of the fleet."""
+
+    id: EngineId
+    replica: Replica
+    namespace: Namespace
+    load: EngineLoad = field(default_factory=EngineLoad)
+
+
+class Lease:
+    """A request's place in its engine's load, given back once however the request ends."""
+
+    __slots__ = ("_load", "_new_tokens", "_prompt_tokens", "_state")
+
+    def __init__(self, load: EngineLoad, prompt_tokens: int, new_tokens: int) -> None:
+        self._load = load
+        self._prompt_tokens = prompt_tokens
+        self._new_tokens = new_tokens
+        self._state = "pending"
+        load.in_flight += 1
+        load.pending += 1
+        load.pending_tokens += new_tokens
+
+    def first_token(self) -> None:
+        """The prompt is prefilled; from now on the request only decodes. Only the first call counts."""
+        if self._state == "pending":
+            self._state = "decoding"
+            self._load.pending -= 1
+            self._load.pending_tokens -= self._new_tokens
+            self._load.context_tokens += self._prompt_tokens
+
+    def release(self) -> None:
+        """The request ended. Only the first call counts."""
+        if self._state == "released":
+            return
+        self.first_token()
+        self._state = "released"
+        self._load.context_tokens -= self._prompt_tokens
+        self._load.in_flight -= 1
+
+
+class Fleet:
+    """The replicas that may be sent to. A replica that is down or draining is not in it."""
+
+    def __init__(self) -> None:
+        self._engines: dict[EngineId, Engine] = {}
+        self._serving: dict[str, list[Engine]] = {}
+
+    def __iter__(self) -> Iterator[Engine]:
+        return iter(self._engines.values())
+
+    def __len__(self) -> int:
+        return len(self._engines)
+
+    def join(self, replica: Replica) -> Sequence[Engine]:
+        """Take the replica in, or take in what changed about it; loads go on. Returns its engines."""
+        kept = {id: self._engines.pop(id) for id in self._ids(replica.id)}
+        joined = []
+        for rank in range(replica.ranks):
+            id = EngineId(replica.id, rank)
+            before = kept.get(id)
+            namespace = Namespace(replica.base.id, replica.block_size)
+            engine = Engine(id, replica, namespace, before.load if before else EngineLoad())
+            self._engines[id] = engine
+            joined.append(engine)
+        self._relist()
+        return joined
+
+    def leave(self, replica: ReplicaId) -> Sequence[EngineId]:
+        """The replica is gone. Returns the ids of the engines that went with it; leases on them stay valid."""
+        gone = self._ids(replica)
+        for id in gone:
+            del self._engines[id]
+        self._relist()
+        return gone
+
+    def learn_block_size(self, engine: EngineId, block_size: int) -> None:
+        """What the engine's events say holds from now on. Ignores engines that have left."""
+        known = self._engines.get(engine)
+        if known and known.namespace.block_size != block_size:
+            known.namespace = known.namespace._replace(block_size=block_size)
+
+    def get(self, engine: EngineId) -> Engine | None:
+        """The engine, if it is a member."""
+        return self._engines.get(engine)
+
+    def serving(self, model: str | None) -> Sequence[Engine]:
+        """The engines that answer to this model's name; all engines for None."""
+        return list(self._engines.values()) if model is None else self._serving.get(model, ())
+
+    def namespaces(self, model: str) -> frozenset[Namespace]:
+        """The namespaces among the engines that serve this model: one, unless block sizes differ."""
+        return frozenset(engine.namespace for engine in self.serving(model))
+
+    def in_flight(self) -> int:
+        """Leases that are out on members."""
+        return sum(engine.load.in_flight for engine in self._engines.values())
+
+    def _ids(self, replica: ReplicaId) -> list[EngineId]:
+        return [id for id in self._engines if id.replica == replica]
+
+    def _relist(self) -> None:
+        self._serving = {}
+        for engine in self._engines.values():
+            for card in engine.replica.cards:
+                self._serving.setdefault(card.id, []).append(engine)

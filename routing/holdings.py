@@ -1,0 +1,84 @@
+"""How many copies of each block an engine holds, by tier and KV-cache group."""
+
+from collections.abc import Iterable, Sequence
+
+from routing.types import BlockHash, Tier
+
+
+class Holdings:
+    """Reference counts, because engines keep twins: two blocks of equal content, announced and removed one by one.
+
+    A block counts as held in a tier while every judged group holds a copy there: attention needs all of them.
+    """
+
+    def __init__(self) -> None:
+        self._copies: dict[tuple[Tier, int], dict[BlockHash, int]] = {}
+        self._judged: list[int] = []
+
+    def judge(self, group: int) -> Sequence[Tier]:
+        """From now on a block must be in `group` too. Returns the tiers in which therefore nothing is held any more."""
+        if group in self._judged:
+            return ()
+        emptied = [tier for tier, other in self._copies if other in self._judged and self._copies[tier, other]]
+        self._judged.append(group)
+        return sorted(set(emptied))
+
+    def judges(self, group: int) -> bool:
+        return group in self._judged
+
+    def holds(self, block: BlockHash) -> bool:
+        """Whether any group holds a copy in any tier."""
+        return any(block in copies for copies in self._copies.values())
+
+    def has(self, tier: Tier, group: int, block: BlockHash) -> bool:
+        """Whether this group holds a copy in this tier."""
+        return block in self._copies.get((tier, group), ())
+
+    def add(self, tier: Tier, group: int, blocks: Iterable[BlockHash]) -> list[BlockHash]:
+        """One more copy of each. Returns those that the tier did not hold and now does."""
+        copies = self._copies.setdefault((tier, group), {})
+        count = copies.get
+        first: list[BlockHash] = []
+        for block in blocks:
+            present = count(block)
+            if present is None:
+                copies[block] = 1
+                first.append(block)
+            else:
+                copies[block] = present + 1
+        return self._in_other_groups(tier, group, first)
+
+    def remove(self, tier: Tier, group: int, blocks: Iterable[BlockHash]) -> list[BlockHash]:
+        """One copy less of each, if there is one. Returns those that the tier held and no longer does."""
+        copies = self._copies.get((tier, group))
+        if copies is None:
+            return []
+        count = copies.get
+        last: list[BlockHash] = []
+        for block in blocks:
+            present = count(block)
+            if present is None:
+                continue
+            if present > 1:
+                copies[block] = present - 1
+            else:
+                del copies[block]
+                last.append(block)
+        return self._in_other_groups(tier, group, last)
+
+    def wipe(self, tier: Tier) -> None:
+        for place, copies in self._copies.items():
+            if place[0] is tier:
+                copies.clear()
+
+    def clear(self) -> None:
+        self._copies.clear()
+        self._judged.clear()
+
+    def _in_other_groups(self, tier: Tier, group: int, blocks: list[BlockHash]) -> list[BlockHash]:
+        if self._judged == [group]:
+            return blocks
+        if group not in self._judged:
+            return []
+        others = [self._copies.get((tier, other), {}) for other in self._judged if other != group]
+        return [block for block in blocks if all(block in copies for copies in others)]

@@ -1,0 +1,150 @@
+"""Which engine holds which block in which tier, in memory.
+
+One bitmask for each block, two bits for each engine (GPU, CPU). The block hashes are chained, so a prompt's prefix is
+held as far as the masks along its chain keep the engine's bit.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from routing.ledger import Change, Drop, Put, Wipe
+from routing.slots import Slots
+from routing.types import BlockHash, EngineId, PrefixMatch, Tier
+
+_BITS = 2
+_LINEAR_UP_TO = 1024
+INDEXED_TIERS = (Tier.GPU, Tier.CPU)
+"""The tiers that belong to one engine; what is shared is asked elsewhere."""
+
+
+class PrefixIndex:
+    """The blocks of all engines that share a namespace's model. Not thread-safe: owned by the event loop."""
+
+    def __init__(self) -> None:
+        self._masks: dict[BlockHash, int] = {}
+        self._slots = Slots[EngineId]()
+        self._held: dict[EngineId, tuple[set[BlockHash], ...]] = {}
+
+    def __len__(self) -> int:
+        """Blocks held by any engine in any tier."""
+        return len(self._masks)
+
+    def engines(self) -> Sequence[EngineId]:
+        """The engines that have told anything."""
+        return list(self._held)
+
+    def held(self, engine: EngineId, tier: Tier) -> int:
+        """How many blocks the engine holds in this tier; 0 for an engine that has told nothing."""
+        held = self._held.get(engine)
+        return len(held[tier]) if held and tier in INDEXED_TIERS else 0
+
+    def apply(self, engine: EngineId, changes: Sequence[Change]) -> None:
+        """Take in what a ledger derived from the engine's events, in order."""
+        held = self._held.get(engine)
+        if held is None:
+            held = self._held[engine] = tuple(set() for _ in INDEXED_TIERS)
+        shift = self._slots.take(engine) * _BITS
+        for change in changes:
+            match change:
+                case Put(tier, blocks) if tier in INDEXED_TIERS:
+                    self._put(held[tier], 1 << (shift + tier), blocks)
+                case Drop(tier, blocks) if tier in INDEXED_TIERS:
+                    self._drop(held[tier], 1 << (shift + tier), blocks)
+                case Wipe(tier):
+                    for wiped in INDEXED_TIERS if tier is None else {tier}.intersection(INDEXED_TIERS):
+                        self._drop(held[wiped], 1 << (shift + wiped), list(held[wiped]))
+
+    def forget(self, engine: EngineId) -> None:
+        """The engine left: nothing of it remains, its slot is free for another."""
+        if engine in self._held:
+            self.apply(engine, [Wipe(None)])
+            del self._held[engine]
+            self._slots.free(engine)
+
+    def match(self, blocks: Sequence[BlockHash]) -> dict[EngineId, PrefixMatch]:
+        """How long a prefix of `blocks` each engine holds; engines that hold nothing are absent."""
+        in_gpu = in_any = self._slots.mask(_BITS)
+        gpu_ends: list[tuple[int, int]] = []
+        any_ends: list[tuple[int, int]] = []
+        runs = self._runs if len(blocks) <= _LINEAR_UP_TO else self._galloped_runs
+        for depth, mask in runs(blocks):
+            left = in_gpu & ~mask
+            if left:
+                gpu_ends.append((left, depth))
+                in_gpu ^= left
+            left = in_any & ~(mask | mask >> 1)
+            if left:
+                any_ends.append((left, depth))
+                in_any ^= left
+                if not in_any:
+                    break
+        gpu_ends.append((in_gpu, len(blocks)))
+        any_ends.append((in_any, len(blocks)))
+        l0 = self._by_slot(gpu_ends)
+        return {
+            self._slots.owner(slot): PrefixMatch(l0[slot], count)
+            for slot, count in self._by_slot(any_ends).items()
+            if count
+        }
+
+    def _runs(self, blocks: Sequence[BlockHash]) -> Iterator[tuple[int, int]]:
+        """(first index, mask) of each run of blocks with the same holders."""
+        last = -1
+        for depth, found in enumerate(map(self._masks.get, blocks)):
+            mask = found or 0
+            if mask != last:
+                last = mask
+                yield depth, mask
+
+    def _galloped_runs(self, blocks: Sequence[BlockHash]) -> Iterator[tuple[int, int]]:
+        """As `_runs`, looking at few blocks: a run is assumed whole between two places where the holders are equal.
+
+        vLLM frees a request's tail first, so what an engine holds of a chain is nearly always a prefix. Each change is
+        narrowed down to two neighbours.
+        """
+        get = self._masks.get
+        start, last = 0, len(blocks) - 1
+        while True:
+            mask = get(blocks[start], 0)
+            yield start, mask
+            same, step = start, 1
+            while True:
+                if same == last:
+                    return
+                other = min(same + step, last)
+                if get(blocks[other], 0) != mask:
+                    break
+                same, step = other, step * 2
+            while other - same > 1:
+                middle = (same + other) // 2
+                if get(blocks[middle], 0) == mask:
+                    same = middle
+                else:
+                    other = middle
+            start = other
+
+    def _by_slot(self, ends: Sequence[tuple[int, int]]) -> dict[int, int]:
+        counts: dict[int, int] = {}
+        for bits, depth in ends:
+            while bits:
+                lowest = bits & -bits
+                counts[(lowest.bit_length() - 1) // _BITS] = depth
+                bits ^= lowest
+        return counts
+
+    def _put(self, held: set[BlockHash], bit: int, blocks: Sequence[BlockHash]) -> None:
+        masks = self._masks
+        held.update(blocks)
+        for block in blocks:
+            masks[block] = masks.get(block, 0) | bit
+
+    def _drop(self, held: set[BlockHash], bit: int, blocks: Sequence[BlockHash]) -> None:
+        masks = self._masks
+        for block in blocks:
+            if block not in held:
+                continue
+            held.discard(block)
+            mask = masks[block] & ~bit
+            if mask:
+                masks[block] = mask
+            else:
+                del masks[block]

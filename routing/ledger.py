@@ -1,0 +1,238 @@
+"""One engine's event history -> what it holds: engine hashes resolved to ours, copies counted."""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, cast
+
+from routing.blocks import block_hashes, extended_block_hashes, root_hash
+from routing.events import BlockRemoved, BlockStored, KVEvent
+from routing.holdings import Holdings
+from routing.types import BlockHash, EngineHash, Tier
+from routing.waiting import Waiting
+
+JUDGED_KINDS = frozenset({"full_attention", "mla_attention", "sink_full_attention"})
+"""The kinds of KV-cache group whose blocks are a prefix as long as they are held."""
+
+
+class Put(NamedTuple):
+    """Blocks that the engine did not hold in this tier and now does."""
+
+    tier: Tier
+    blocks: Sequence[BlockHash]
+
+
+class Drop(NamedTuple):
+    """Blocks whose last copy in this tier is gone."""
+
+    tier: Tier
+    blocks: Sequence[BlockHash]
+
+
+class Wipe(NamedTuple):
+    """Everything in this tier is gone; in every tier if None."""
+
+    tier: Tier | None
+
+
+Change = Put | Drop | Wipe
+
+
+class Ledger:
+    """The books of one engine. What is uncertain counts as not held: knowing less is slow, knowing wrong is harmful.
+
+    * A hash gets its name from an event of the GPU pool, which tells tokens, parent, salt and extras. Events of other
+      tiers tell less (vLLM's offloading leaves out salt and images), so they only refer to names, in any order.
+    * A range that follows an unknown block waits until that block has a name.
+    * A range that starts at position 0 adds no second copy of a block: that is how vLLM reports a hit under
+      `kv_cache_report_mode: full`, and it looks the same as a twin. A true twin from there (a prompt that may not read
+      the cache) is then counted once and given up with its first removal.
+    * A name outlives its block by `remembered` removals, because an offloaded copy may be announced later.
+
+    secret, model: what names depend on (`blocks.root_hash`).
+    remembered: names kept of blocks that are gone.
+    waiting: blocks without a name kept at most.
+    """
+
+    def __init__(self, secret: bytes, model: str, *, remembered: int = 8192, waiting: int = 16384) -> None:
+        self._secret = secret
+        self._model = model
+        self._remembered = remembered
+        self._names: dict[EngineHash, BlockHash] = {}
+        self._gone: deque[EngineHash] = deque()
+        self._holdings = Holdings()
+        self._waiting = Waiting(waiting)
+        self._unjudged: set[int] = set()
+        self._block_size: int | None = None
+        self._stored_in_storage = 0
+        self._unplaced = 0
+
+    @property
+    def block_size(self) -> int | None:
+        """Tokens per block; None until a GPU block was stored."""
+        return self._block_size
+
+    @property
+    def unjudged_groups(self) -> frozenset[int]:
+        """KV-cache groups that can shorten a hit and are not judged here (sliding window, mamba).
+
+        If there are any, a prefix found in the index is an upper bound.
+        """
+        return frozenset(self._unjudged)
+
+    @property
+    def orphans(self) -> int:
+        """Blocks the engine holds that have no name."""
+        return len(self._waiting)
+
+    @property
+    def stored_in_storage(self) -> int:
+        """Blocks announced in tier STORAGE so far; they change nothing here."""
+        return self._stored_in_storage
+
+    @property
+    def unplaced(self) -> int:
+        """Blocks announced so far whose tokens don't fit their hashes; they change nothing here."""
+        return self._unplaced
+
+    def apply(self, event: KVEvent) -> list[Change]:
+        """Book one event. Returns what changed, in order."""
+        if isinstance(event, BlockStored):
+            return self._store(event)
+        if isinstance(event, BlockRemoved):
+            return self._remove(event)
+        return self._reset_gpu()
+
+    def clear(self) -> list[Change]:
+        """Forget all that the engine holds: it restarted, or events were lost."""
+        self._names.clear()
+        self._gone.clear()
+        self._holdings.clear()
+        self._waiting.clear()
+        return [Wipe(None)]
+
+    def _store(self, event: BlockStored) -> list[Change]:
+        if event.tier is Tier.STORAGE:
+            self._stored_in_storage += len(event.hashes)
+            return []
+        if event.kind not in JUDGED_KINDS:
+            self._unjudged.add(event.group)
+            return []
+        if not event.hashes:
+            return []
+        if event.tier is not Tier.GPU or not event.tokens:
+            return self._refer(event)
+        changes: list[Change] = []
+        if not self._fits(event, changes):
+            return changes
+        if event.parent is None:
+            return changes + self._put_first(event)
+        parent = self._names.get(event.parent)
+        if parent is None:
+            self._waiting.park(event)
+            self._waiting.add((event.tier, event.group), event.hashes)
+            return changes
+        blocks = self._name(event, parent)
+        return changes + self._put(event.tier, event.group, blocks) + self._settle(event.hashes)
+
+    def _put_first(self, event: BlockStored) -> list[Change]:
+        """Book a range that starts at position 0."""
+        present = [self._is_counted(event.tier, event.group, hash_) for hash_ in event.hashes]
+        root = root_hash(self._secret, self._model, event.block_size, adapter=event.adapter, salt=event.salt)
+        blocks = self._name(event, root)
+        changes = self._settle(event.hashes)
+        new = [block for block, was in zip(blocks, present, strict=True) if not was]
+        return changes + self._put(event.tier, event.group, new)
+
+    def _refer(self, event: BlockStored) -> list[Change]:
+        """Book blocks by their hashes alone."""
+        blocks, nameless = self._look_up(event.hashes)
+        if nameless:
+            self._waiting.add((event.tier, event.group), nameless)
+        return self._put(event.tier, event.group, blocks)
+
+    def _remove(self, event: BlockRemoved) -> list[Change]:
+        if event.tier is Tier.STORAGE:
+            return []
+        blocks, nameless = self._look_up(event.hashes)
+        for hash_ in nameless:
+            self._waiting.remove((event.tier, event.group), hash_)
+        dropped = self._holdings.remove(event.tier, event.group, blocks)
+        self._retire(event.hashes)
+        return [Drop(event.tier, dropped)] if dropped else []
+
+    def _reset_gpu(self) -> list[Change]:
+        self._holdings.wipe(Tier.GPU)
+        self._waiting.wipe(Tier.GPU)
+        self._retire(self._names)
+        return [Wipe(Tier.GPU)]
+
+    def _fits(self, event: BlockStored, changes: list[Change]) -> bool:
+        """Whether the event's tokens are blocks of this engine. Learns their size; adds to `changes` if that is new."""
+        size, group = event.block_size, event.group
+        if len(event.tokens) != len(event.hashes) * size or (
+            self._block_size not in (None, size) and not self._holdings.judges(group)
+        ):
+            self._unjudged.add(group)
+            self._unplaced += len(event.hashes)
+            return False
+        if self._block_size != size:
+            if self._block_size is not None:
+                changes += self.clear()
+            self._block_size = size
+        if not self._holdings.judges(group):
+            changes += [Wipe(tier) for tier in self._holdings.judge(group)]
+        return True
+
+    def _name(self, event: BlockStored, parent: BlockHash) -> list[BlockHash]:
+        if event.extras:
+            blocks = extended_block_hashes(event.tokens, event.block_size, parent, event.extras)
+        else:
+            blocks = block_hashes(event.tokens, event.block_size, parent)
+        self._names.update(zip(event.hashes, blocks, strict=True))
+        return blocks
+
+    def _settle(self, hashes: Sequence[EngineHash]) -> list[Change]:
+        """Give what waits for these names its place, and what follows it in turn."""
+        changes: list[Change] = []
+        named = list(hashes) if self._waiting else []
+        followers: list[EngineHash] = []
+        while named:
+            hash_ = named.pop()
+            block = self._names[hash_]
+            for (tier, group), copies in self._waiting.take_copies(hash_).items():
+                changes += self._put(tier, group, [block] * copies)
+            for event in self._waiting.take_followers(hash_):
+                self._name(event, block)
+                named += event.hashes
+                followers += event.hashes
+        # Some were removed while they waited: names without a block.
+        self._retire(followers)
+        return changes
+
+    def _look_up(self, hashes: Sequence[EngineHash]) -> tuple[list[BlockHash], list[EngineHash]]:
+        """Our names of those that have one, and the others."""
+        found = list(map(self._names.get, hashes))
+        if None not in found:
+            return cast(list[BlockHash], found), []
+        nameless = [hash_ for hash_, block in zip(hashes, found, strict=True) if block is None]
+        return [block for block in found if block is not None], nameless
+
+    def _is_counted(self, tier: Tier, group: int, hash_: EngineHash) -> bool:
+        block = self._names.get(hash_)
+        if block is None:
+            return self._waiting.has((tier, group), hash_)
+        return self._holdings.has(tier, group, block)
+
+    def _put(self, tier: Tier, group: int, blocks: Sequence[BlockHash]) -> list[Change]:
+        new = self._holdings.add(tier, group, blocks)
+        return [Put(tier, new)] if new else []
+
+    def _retire(self, hashes: Iterable[EngineHash]) -> None:
+        """Remember names of blocks that may be gone, and forget the oldest ones that are."""
+        gone = self._gone
+        gone.extend(hashes)
+        while len(gone) > self._remembered:
+            oldest = gone.popleft()
+            block = self._names.get(oldest)
+            if block is not None and not self._holdings.holds(block):
+                del self._names[oldest]

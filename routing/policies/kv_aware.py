@@ -1,0 +1,33 @@
+"""The engine whose first token is predicted soonest."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import ClassVar
+
+from routing.decision import Candidate
+from routing.policies.least_loaded import work
+from routing.policies.policy import Choice, PrefixSource
+
+NOISE = 0.002
+"""Predictions that differ by less than this many seconds are equal: the model is not better than that."""
+
+
+class KVAware:
+    """The lowest predicted cost; among near-equals the least loaded, then at random."""
+
+    name: ClassVar[str] = "kv-aware"
+    source: ClassVar[PrefixSource] = PrefixSource.EVENTS
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def choose(self, candidates: Sequence[Candidate]) -> Choice:
+        """One whose cost is within `NOISE` of the lowest."""
+        best = min(candidate.prediction.cost for candidate in candidates)
+        near = [candidate for candidate in candidates if candidate.prediction.cost <= best + NOISE]
+        longest = max(candidate.l1 for candidate in near)
+        near = [candidate for candidate in near if candidate.l1 == longest]
+        least = min(map(work, near))
+        chosen = self._random.choice([candidate for candidate in near if work(candidate) == least])
+        held = f"{chosen.l1} of {chosen.prompt} tokens held" if chosen.prompt else "prompt not matched"
+        return Choice(chosen, f"first token soonest ({chosen.prediction.ttft * 1e3:.1f} ms), {held}")

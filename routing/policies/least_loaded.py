@@ -1,0 +1,30 @@
+"""The engine with the least to do."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import ClassVar
+
+from routing.decision import Candidate
+from routing.policies.policy import Choice, PrefixSource
+
+
+def work(candidate: Candidate) -> int:
+    """Requests that are in flight there: ours, and what others have waiting."""
+    load = candidate.load
+    return max(load.in_flight, load.report.running + load.report.waiting)
+
+
+class LeastLoaded:
+    """The fewest requests in flight; at random among equals."""
+
+    name: ClassVar[str] = "least-loaded"
+    source: ClassVar[PrefixSource] = PrefixSource.NONE
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def choose(self, candidates: Sequence[Candidate]) -> Choice:
+        """One of those with the fewest requests."""
+        least = min(map(work, candidates))
+        idle = [candidate for candidate in candidates if work(candidate) == least]
+        return Choice(self._random.choice(idle), f"{least} in flight, the fewest")

@@ -1,0 +1,114 @@
+"""Eligible engines + what they hold + how busy they are -> candidates -> policy -> decision."""
+
+from collections.abc import Callable, Mapping, Sequence, Set
+
+from routing.cost import Profile, predict
+from routing.decision import Candidate, Decision, Prompt, RouteRequest
+from routing.errors import NoReplicaAvailable, UnknownModel
+from routing.fleet import Engine, Fleet
+from routing.fresh import FreshRoutes
+from routing.policies import Policy
+from routing.types import EngineId, PrefixMatch, ReplicaId
+
+Matches = Sequence[Mapping[EngineId, PrefixMatch]]
+"""For each prompt of a request, what each engine holds of it; empty where the prompts are not matched."""
+
+_NOTHING = PrefixMatch(0, 0)
+
+
+class Router:
+    """Decides. What is known of caches comes in as `Matches`; who looked it up and where is the caller's business.
+
+    fresh: credits to engines just chosen; every decision adds to them.
+    profile: how fast engines are.
+    held: blocks that an engine holds in its GPU, to know what a new prompt pushes out.
+    """
+
+    def __init__(self, fleet: Fleet, fresh: FreshRoutes, profile: Profile, held: Callable[[EngineId], int]) -> None:
+        self._fleet = fleet
+        self._fresh = fresh
+        self._profile = profile
+        self._held = held
+        self._mean_new_tokens = 0.0
+
+    def candidates(
+        self, request: RouteRequest, matches: Matches, now: float, excluding: Set[ReplicaId] = frozenset()
+    ) -> Sequence[Candidate]:
+        """Every engine that may take the request, with what it costs there.
+
+        Raises UnknownModel, NoReplicaAvailable.
+        """
+        serving = self._fleet.serving(request.model)
+        if not serving and request.model is not None and len(self._fleet):
+            raise UnknownModel(request.model)
+        eligible = [engine for engine in serving if engine.id.replica not in excluding]
+        if not eligible:
+            raise NoReplicaAvailable(request.model)
+        return [self._candidate(engine, request, matches, now) for engine in eligible]
+
+    def route(
+        self,
+        request: RouteRequest,
+        matches: Matches,
+        policy: Policy,
+        now: float,
+        excluding: Set[ReplicaId] = frozenset(),
+    ) -> Decision:
+        """Choose an engine and credit it with the prompt's blocks.
+
+        Raises UnknownModel, NoReplicaAvailable.
+        """
+        candidates = self.candidates(request, matches, now, excluding)
+        chosen, reason = policy.choose(candidates)
+        decision = Decision(
+            engine=chosen.engine,
+            policy=policy.name,
+            reason=reason,
+            prompt_tokens=chosen.prompt,
+            cached_tokens=chosen.l1 if matches else None,
+            prediction=chosen.prediction,
+            candidates=candidates,
+        )
+        if matches:
+            self._mean_new_tokens += 0.05 * (decision.new_tokens - self._mean_new_tokens)
+            self._credit(chosen.engine, request.prompts, matches, now)
+        return decision
+
+    def _candidate(self, engine: Engine, request: RouteRequest, matches: Matches, now: float) -> Candidate:
+        l0 = l1 = new_blocks = 0
+        size = engine.namespace.block_size
+        for prompt, match in zip(request.prompts, matches, strict=bool(matches)):
+            blocks = prompt.chains.get(engine.namespace, ())
+            in_gpu, in_any = match.get(engine.id, _NOTHING)
+            in_gpu = self._fresh.extend(engine.id, blocks, in_gpu, now)
+            in_any = max(in_any, in_gpu)
+            # vLLM always computes a prompt's last token, so a block that holds it is not a hit.
+            most = max(0, prompt.tokens - 1) // size
+            l0 += min(in_gpu, most) * size
+            l1 += min(in_any, most) * size
+            new_blocks += len(blocks) - in_gpu
+        prompt_tokens = request.tokens
+        prediction = predict(
+            self._profile,
+            engine.load,
+            l0=l0,
+            l1=l1,
+            prompt=prompt_tokens,
+            evicted=self._evicted(engine, new_blocks) * size,
+            waiting_prompt=self._mean_new_tokens,
+        )
+        return Candidate(engine.id, engine.load, l0, l1, prompt_tokens, prediction)
+
+    def _evicted(self, engine: Engine, new_blocks: int) -> int:
+        capacity = engine.replica.capacity_blocks
+        if capacity is None:
+            return 0
+        free = max(0, capacity - self._held(engine.id))
+        return max(0, new_blocks - free)
+
+    def _credit(self, id: EngineId, prompts: Sequence[Prompt], matches: Matches, now: float) -> None:
+        engine = self._fleet.get(id)
+        assert engine is not None
+        for prompt, match in zip(prompts, matches, strict=True):
+            blocks = prompt.chains.get(engine.namespace, ())
+            self._fresh.credit(id, blocks[match.get(id, _NOTHING).l0 :], now)

@@ -1,0 +1,83 @@
+"""A client that leaves frees its place on the engine and in the gateway's books at once."""
+
+import json
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import httpx
+import pytest
+
+from tests.engine.exchange import Verdict
+from tests.engine.gateway_server import GatewayServer
+from tests.engine.prompts import ask
+from tests.engine.vllm_cpu.server import MODEL, VllmServer
+from tests.engine.waiting import wait_until
+from tests.engine.witness import Witness
+
+CLIENTS = 12
+TOKENS = 3000
+"""far more than an engine makes while a test waits"""
+GONE = 10.0
+"""seconds"""
+
+
+def busy(control: httpx.Client, replica: VllmServer) -> int:
+    """Requests that an engine runs or has in its queue."""
+    lines = control.get(f"{replica.url}/metrics").raise_for_status().text.splitlines()
+    names = ("vllm:num_requests_running{", "vllm:num_requests_waiting{")
+    return sum(int(float(line.rpartition(" ")[2])) for line in lines if line.startswith(names))
+
+
+def send(gateway: GatewayServer, number: int, stream: bool) -> socket.socket:
+    """Ask for a long chat and return the socket, with nothing read from it."""
+    body = json.dumps(
+        {
+            "model": MODEL,
+            "messages": ask(f"hang-up {number}", 40),
+            "max_tokens": TOKENS,
+            "ignore_eos": True,
+            "stream": stream,
+        }
+    ).encode()
+    head = (
+        "POST /v1/chat/completions HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    connection = socket.create_connection(("127.0.0.1", gateway.port), timeout=30)
+    connection.sendall(head.encode() + body)
+    return connection
+
+
+def read_some_chunks(connection: socket.socket) -> None:
+    received = b""
+    while received.count(b"data: ") < 3:
+        piece = connection.recv(65536)
+        assert piece, received
+        received += piece
+
+
+def read_nothing(connection: socket.socket) -> None:
+    """Leave before the answer's headers, which come with the whole of an answer that is not streamed."""
+
+
+@pytest.mark.parametrize(
+    ("stream", "read"), [(False, read_nothing), (True, read_some_chunks)], ids=["before headers", "mid-stream"]
+)
+def test_a_hang_up_frees_engine_and_lease(
+    witness: Witness, control: httpx.Client, stream: bool, read: Callable[[socket.socket], None]
+) -> None:
+    gateway, replicas = witness.gateway, witness.replicas
+    with ExitStack() as clients:
+        connections = [clients.enter_context(send(gateway, number, stream)) for number in range(CLIENTS)]
+        wait_until(
+            "every request at an engine",
+            lambda: sum(busy(control, replica) for replica in replicas) == CLIENTS,
+        )
+        assert gateway.metric("kvgate_in_flight") == CLIENTS
+        for connection in connections:
+            read(connection)
+    wait_until("no lease out", lambda: gateway.metric("kvgate_in_flight") == 0, GONE)
+    wait_until("no request on an engine", lambda: all(busy(control, replica) == 0 for replica in replicas), GONE)
+    witness.chat(ask("after the hang-ups"))
+    assert witness.settle() == {Verdict.EXACT: 1}

@@ -1,0 +1,36 @@
+"""A replica that dies and comes back has an empty cache, and the gateway knows."""
+
+from tests.engine.exchange import Verdict
+from tests.engine.prompts import ask
+from tests.engine.waiting import wait_until
+from tests.engine.witness import Witness
+
+EXACT = Verdict.EXACT
+
+
+def test_a_killed_replica_is_left_out_and_starts_from_nothing_when_it_returns(witness: Witness) -> None:
+    gateway = witness.gateway
+    witness.chat(ask("survivor"))
+    witness.chat(ask("survivor"))
+    witness.settle()
+    killed = next(replica for replica in witness.replicas if replica.id == witness.last.replica)
+
+    killed.kill()
+    for expected in (False, True):
+        witness.chat(ask("survivor"))
+        assert witness.last.replica != killed.id
+        assert witness.last.predicted == witness.last.reported
+        assert (witness.last.reported > 0) == expected
+    wait_until(
+        "the killed replica out of the fleet", lambda: not gateway.metric("kvgate_replica_up", replica=killed.id)
+    )
+
+    killed.start()
+    killed.wait_until_ready()
+    wait_until("the replica back in the fleet", lambda: gateway.metric("kvgate_replica_up", replica=killed.id) == 1)
+    assert witness.settle() == {EXACT: 2}
+    for number in range(8):
+        for _ in range(2):
+            witness.chat(ask(f"after the restart {number}"))
+            assert witness.settle() == {EXACT: 1}
+    assert killed.id in {exchange.replica for exchange in witness.exchanges[-16:]}

@@ -1,0 +1,167 @@
+"""Asks through the gateway with the official client and holds every answer against what the gateway predicted."""
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from openai import OpenAI, omit
+from openai.types import Completion, CompletionUsage
+from openai.types.chat import (
+    ChatCompletion,
+    ChatCompletionChunk,
+    ChatCompletionFunctionToolParam,
+    ChatCompletionMessageParam,
+)
+
+from tests.engine.exchange import Exchange, Verdict
+from tests.engine.gateway_server import GatewayServer
+from tests.engine.oracle import Held, held_by
+from tests.engine.vllm_cpu.server import MODEL, VllmServer
+
+SETTLE_DEADLINE = 10.0
+
+
+@dataclass(slots=True)
+class Witness:
+    """What was asked in a test, and what became of it."""
+
+    gateway: GatewayServer
+    replicas: Sequence[VllmServer]
+    client: OpenAI
+    control: httpx.Client
+    """for the gateway's admin surface and the engines themselves"""
+    verdicts: Counter[Verdict] = field(default_factory=Counter)
+    """of everything that was judged"""
+    exchanges: list[Exchange] = field(default_factory=list)
+    _judged: int = 0
+
+    def chat(
+        self,
+        messages: Sequence[ChatCompletionMessageParam],
+        max_tokens: int = 8,
+        tools: Sequence[ChatCompletionFunctionToolParam] = (),
+    ) -> ChatCompletion:
+        """Ask for a plain chat."""
+        sent = time.time()
+        raw = self.client.chat.completions.with_raw_response.create(
+            model=MODEL, messages=messages, max_tokens=max_tokens, tools=tools or omit
+        )
+        answer = raw.parse()
+        self._record(raw.headers, self.tokens_of_chat(messages, tools), answer.usage, sent)
+        return answer
+
+    def stream(
+        self,
+        messages: Sequence[ChatCompletionMessageParam],
+        max_tokens: int = 8,
+        tools: Sequence[ChatCompletionFunctionToolParam] = (),
+    ) -> list[ChatCompletionChunk]:
+        """Ask for a streamed chat, with usage, and read it to the end."""
+        sent = time.time()
+        raw = self.client.chat.completions.with_raw_response.create(
+            model=MODEL,
+            messages=messages,
+            max_tokens=max_tokens,
+            tools=tools or omit,
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+        with raw.parse() as stream:
+            chunks = list(stream)
+        self._record(raw.headers, self.tokens_of_chat(messages, tools), chunks[-1].usage, sent)
+        return chunks
+
+    def complete(self, prompt: str | Sequence[int], max_tokens: int = 8) -> Completion:
+        """Ask for a completion of a text or of token ids."""
+        sent = time.time()
+        raw = self.client.completions.with_raw_response.create(model=MODEL, prompt=prompt, max_tokens=max_tokens)
+        answer = raw.parse()
+        tokens = self._tokenize({"prompt": prompt}) if isinstance(prompt, str) else tuple(prompt)
+        self._record(raw.headers, tokens, answer.usage, sent)
+        return answer
+
+    @property
+    def last(self) -> Exchange:
+        return self.exchanges[-1]
+
+    def tokens_of_chat(
+        self,
+        messages: Sequence[ChatCompletionMessageParam],
+        tools: Sequence[ChatCompletionFunctionToolParam] = (),
+    ) -> tuple[int, ...]:
+        """A chat's prompt, as an engine tokenizes it."""
+        return self._tokenize({"messages": messages} | ({"tools": tools} if tools else {}))
+
+    def settle(self) -> Mapping[Verdict, int]:
+        """Wait until the gateway has every event, and judge what was asked since the last time.
+
+        Asserts that the gateway's index is then what the events imply: of each engine the last sequence number and the
+        number of blocks, and of each prompt asked the cached tokens that /explain names.
+        """
+        caches = {
+            replica.id: [self._settled(replica, rank) for rank in range(replica.ranks)] for replica in self.replicas
+        }
+        for tokens in {exchange.tokens for exchange in self.exchanges}:
+            implied = {
+                (replica, rank): held.cached_tokens(tokens)
+                for replica, ranks in caches.items()
+                for rank, held in enumerate(ranks)
+            }
+            assert self._explained(tokens) == implied
+        judged = Counter(exchange.verdict(caches[exchange.replica]) for exchange in self.exchanges[self._judged :])
+        self._judged = len(self.exchanges)
+        self.verdicts.update(judged)
+        return judged
+
+    def _settled(self, replica: VllmServer, rank: int) -> Held:
+        deadline = time.monotonic() + SETTLE_DEADLINE
+        while True:
+            held = held_by(replica.replays[rank])
+            shown = self._shown(replica.id, rank)
+            if shown["seq"] == held.seq:
+                break
+            assert time.monotonic() < deadline, f"{replica.id} rank {rank}: {held.seq}, but {shown}"
+            time.sleep(0.01)
+        assert shown["blocks"]["GPU"] == held.count("GPU"), shown
+        assert shown["block_size"] == held.block_size or held.seq < 0, shown
+        return held
+
+    def _shown(self, replica: str, rank: int) -> Mapping[str, Any]:
+        """The gateway's own account of an engine."""
+        answer = self.control.get(f"{self.gateway.url}/index", params={"replica": replica}).raise_for_status()
+        engines: Sequence[Mapping[str, Any]] = answer.json()
+        return next(engine for engine in engines if engine["engine"] == str(rank))
+
+    def _explained(self, tokens: Sequence[int]) -> Mapping[tuple[str, int], int]:
+        """Cached tokens that the gateway would predict for a prompt on each engine."""
+        answer = self.control.post(
+            f"{self.gateway.url}/explain",
+            params={"endpoint": "/v1/completions"},
+            json={"model": MODEL, "prompt": tokens},
+        ).raise_for_status()
+        return {(found["replica"], found["engine"]): found["tokens"]["l0"] for found in answer.json()["candidates"]}
+
+    def _tokenize(self, what: Mapping[str, object]) -> tuple[int, ...]:
+        answer = self.control.post(f"{self.replicas[0].url}/tokenize", json={"model": MODEL, **what})
+        return tuple(answer.raise_for_status().json()["tokens"])
+
+    def _record(
+        self, headers: Mapping[str, str], tokens: tuple[int, ...], usage: CompletionUsage | None, sent: float
+    ) -> None:
+        assert usage is not None
+        assert usage.prompt_tokens_details is not None
+        assert usage.prompt_tokens == len(tokens)
+        predicted = headers.get("x-kvgate-cached-tokens")
+        self.exchanges.append(
+            Exchange(
+                replica=headers["x-kvgate-replica"],
+                tokens=tokens,
+                predicted=None if predicted is None else int(predicted),
+                reported=usage.prompt_tokens_details.cached_tokens or 0,
+                sent=sent,
+                ended=time.time(),
+            )
+        )

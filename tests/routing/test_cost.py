@@ -1,0 +1,67 @@
+import pytest
+
+from routing.cost import PROFILES, Prediction, Profile, predict, profile_from_ms
+from routing.load import EngineLoad, Report
+
+H100 = PROFILES["qwen3-32b-h100"]
+
+
+def prediction(
+    load: EngineLoad | None = None, *, profile: Profile = H100, l0: int = 0, l1: int | None = None, prompt: int = 1000,
+    evicted: int = 0,
+) -> Prediction:  # fmt: skip
+    return predict(
+        profile, load or EngineLoad(), l0=l0, l1=l0 if l1 is None else l1, prompt=prompt, evicted=evicted,
+        waiting_prompt=1000.0,
+    )  # fmt: skip
+
+
+def test_an_idle_engine_takes_as_long_as_the_profile_says() -> None:
+    expected = (3.98 + 0.04996 * 8192 + 1.567e-6 * 8192 * 8192 / 2) * 1e-3
+    assert prediction(prompt=8192).ttft == pytest.approx(expected)
+    assert 0.40 < prediction(prompt=8192).ttft < 0.51
+
+
+def test_what_is_cached_need_not_be_computed_but_is_attended_to() -> None:
+    expected = (3.98 + 0.04996 * 192 + 1.567e-6 * 192 * (8000 + 96)) * 1e-3
+    assert prediction(l0=8000, prompt=8192).ttft == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("tokens", [0, 160, 800, 992])
+def test_more_cached_tokens_never_cost_more(tokens: int) -> None:
+    assert prediction(l0=tokens + 8).cost < prediction(l0=tokens).cost
+    assert prediction(l0=tokens, l1=tokens + 8).prefill < prediction(l0=tokens).prefill
+
+
+def test_host_memory_costs_less_than_computing_and_more_than_the_gpu() -> None:
+    assert prediction(l0=960).ttft < prediction(l0=0, l1=960).ttft < prediction().ttft
+
+
+@pytest.mark.parametrize(
+    ("why", "busy"),
+    [
+        ("our own prompts in front", EngineLoad(in_flight=1, pending=1, pending_tokens=500)),
+        ("others waiting", EngineLoad(report=Report(waiting=1))),
+        ("requests that decode", EngineLoad(in_flight=8, context_tokens=8000)),
+    ],
+)
+def test_a_busy_engine_costs_more(why: str, busy: EngineLoad) -> None:
+    assert prediction(busy).ttft > prediction().ttft, why
+
+
+def test_prompts_in_front_share_an_engine_step_with_this_one() -> None:
+    front = EngineLoad(in_flight=1, pending=1, pending_tokens=500)
+    alone, behind = prediction(prompt=500).ttft, prediction(front, l0=496, prompt=500).ttft
+    assert behind - alone < 0.001
+
+
+def test_pushing_out_what_others_may_need_is_no_part_of_the_wait_but_of_the_cost() -> None:
+    crowded, roomy = prediction(evicted=500), prediction()
+    assert crowded.ttft == roomy.ttft
+    assert crowded.cost > roomy.cost
+
+
+def test_a_profile_in_milliseconds_is_kept_in_seconds() -> None:
+    profile = profile_from_ms(1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
+    assert profile.prefill(new=1, cached=0) == pytest.approx(4.5e-3)
+    assert profile.step(running=2, context=10) == pytest.approx(130e-3)

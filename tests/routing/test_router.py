@@ -1,0 +1,125 @@
+from random import Random
+
+import pytest
+
+from routing.cost import PROFILES
+from routing.decision import Prompt, RouteRequest
+from routing.errors import NoReplicaAvailable, UnknownModel
+from routing.fleet import Fleet, ModelCard, Replica
+from routing.fresh import FreshRoutes
+from routing.policies import POLICIES
+from routing.router import Router
+from routing.types import BlockHash, EngineId, Namespace, PrefixMatch, ReplicaId
+
+A, B = EngineId(ReplicaId("a:1"), 0), EngineId(ReplicaId("b:1"), 0)
+SPACE = Namespace("m", 16)
+
+
+def request(tokens: int, first: int = 0) -> RouteRequest:
+    blocks = [BlockHash(first + number) for number in range(tokens // 16)]
+    return RouteRequest("m", (Prompt(tokens, {SPACE: blocks}),))
+
+
+class World:
+    """Two idle replicas; `held` blocks of the GPU taken in each."""
+
+    def __init__(self, capacity: int | None = None) -> None:
+        self.fleet = Fleet()
+        for id in (A, B):
+            cards = (ModelCard("m"),)
+            self.fleet.join(Replica(id.replica, f"http://{id.replica}", cards, capacity_blocks=capacity))
+        self.held = {A: 0, B: 0}
+        self.router = Router(self.fleet, FreshRoutes(2.0), PROFILES["qwen3-32b-h100"], self.held.__getitem__)
+        self.kv_aware = POLICIES["kv-aware"](Random(0))
+
+
+@pytest.mark.parametrize(
+    ("why", "tokens", "held", "cached"),
+    [
+        ("a partial block is not cached", 100, 6, 96),
+        ("a full prompt's last block is computed for its last token", 96, 6, 80),
+        ("one token more and it is a hit", 97, 6, 96),
+        ("less is held than the prompt has", 100, 2, 32),
+        ("nothing is held", 100, 0, 0),
+        ("a single token", 1, 0, 0),
+    ],
+)
+def test_predicted_cached_tokens_follow_the_engines_rule(why: str, tokens: int, held: int, cached: int) -> None:
+    world = World()
+    matches = [{A: PrefixMatch(held, held)}] if held else [{}]
+    decision = world.router.route(request(tokens), matches, world.kv_aware, 0.0)
+    assert decision.cached_tokens == cached, why
+    assert decision.new_tokens == tokens - cached
+
+
+def test_host_memory_counts_as_cached() -> None:
+    world = World()
+    decision = world.router.route(request(1000), [{A: PrefixMatch(2, 60)}], world.kv_aware, 0.0)
+    assert (decision.engine, decision.cached_tokens) == (A, 960)
+
+
+def test_prompts_of_one_request_are_added_up() -> None:
+    world = World()
+    prompts = (*request(100).prompts, *request(50, first=1000).prompts)
+    matches = [{A: PrefixMatch(6, 6)}, {A: PrefixMatch(2, 2)}]
+    decision = world.router.route(RouteRequest("m", prompts), matches, world.kv_aware, 0.0)
+    assert (decision.prompt_tokens, decision.cached_tokens) == (150, 128)
+
+
+def test_equal_prompts_that_arrive_together_go_to_one_replica() -> None:
+    for seed in range(20):
+        world = World()
+        policy = POLICIES["kv-aware"](Random(seed))
+        first = world.router.route(request(1000), [{}], policy, 0.0)
+        world.fleet.get(first.engine).load.pending_tokens += first.new_tokens  # type: ignore[union-attr]
+        second = world.router.route(request(1000), [{}], policy, 0.001)
+        assert second.engine == first.engine
+        assert (first.cached_tokens, second.cached_tokens) == (0, 992)
+
+
+def test_different_prompts_that_arrive_together_spread() -> None:
+    world = World()
+    first = world.router.route(request(1000), [{}], world.kv_aware, 0.0)
+    world.fleet.get(first.engine).load.pending_tokens += first.new_tokens  # type: ignore[union-attr]
+    second = world.router.route(request(1000, first=5000), [{}], world.kv_aware, 0.001)
+    assert second.engine != first.engine
+
+
+def test_new_prefixes_go_where_they_push_nothing_out() -> None:
+    world = World(capacity=100)
+    world.held[A] = 90
+    assert world.router.route(request(1000), [{}], world.kv_aware, 0.0).engine == B
+
+
+def test_a_prompt_that_was_not_read_has_no_prediction() -> None:
+    world = World()
+    decision = world.router.route(RouteRequest("m"), (), world.kv_aware, 0.0)
+    assert (decision.cached_tokens, decision.prompt_tokens) == (None, 0)
+
+
+def test_an_unknown_model_is_told_from_one_whose_replicas_are_away() -> None:
+    world = World()
+    with pytest.raises(UnknownModel):
+        world.router.route(RouteRequest("other"), (), world.kv_aware, 0.0)
+    with pytest.raises(NoReplicaAvailable):
+        world.router.route(RouteRequest("m"), (), world.kv_aware, 0.0, {A.replica, B.replica})
+    world.fleet.leave(A.replica)
+    world.fleet.leave(B.replica)
+    with pytest.raises(NoReplicaAvailable):
+        world.router.route(RouteRequest("m"), (), world.kv_aware, 0.0)
+
+
+def test_an_excluded_replica_is_not_chosen() -> None:
+    world = World()
+    matches = [{A: PrefixMatch(60, 60)}]
+    assert world.router.route(request(1000), matches, world.kv_aware, 0.0, {A.replica}).engine == B
+
+
+def test_blocks_of_another_size_are_looked_up_in_their_own_chain() -> None:
+    world = World()
+    world.fleet.learn_block_size(B, 32)
+    small, large = [BlockHash(n) for n in range(6)], [BlockHash(100 + n) for n in range(3)]
+    prompt = Prompt(100, {SPACE: small, Namespace("m", 32): large})
+    matches = [{A: PrefixMatch(1, 1), B: PrefixMatch(3, 3)}]
+    found = {c.engine: c.l0 for c in world.router.candidates(RouteRequest("m", (prompt,)), matches, 0.0)}
+    assert found == {A: 16, B: 96}
