@@ -12,6 +12,7 @@ import yaml
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from loadtest.lag import sampled
 from loadtest.play import PlayFailed, ask, play
 from loadtest.processes import ChildFailed, consecutive_free_ports, python
 from loadtest.report import Result, table
@@ -20,19 +21,22 @@ from loadtest.workload import ChatShape, chat
 MODEL = "sim"
 POLICIES = ("round-robin", "prefix-aware", "kv-aware")
 REPLICAS = 4
-PROFILE = "qwen3-32b-h100"
+PROFILE = "llama-8b-l40s"
 SEED = 1
 REPLY_TOKENS = 32
 SHAPE = ChatShape(
-    conversations=40,
-    turns=6,
+    conversations=28,
+    turns=5,
     groups=4,
-    system_sentences=24,
-    question_sentences=16,
-    begin_within=8.0,
+    system_sentences=60,
+    question_sentences=40,
+    begin_within=7.0,
     pause=0.5,
 )
 """Small enough for two cores: what is measured must be the replicas' simulated time, not this machine's."""
+
+BUSY_SECONDS = 0.005
+"""delay of this machine's event loop, p90, above which the times say more about it than about the replicas"""
 
 NEXT = """\
 [bold]Try it yourself[/bold]
@@ -86,9 +90,11 @@ async def measure(policy: str, replicas: Sequence[str], folder: Path, answered: 
             async with httpx.AsyncClient(base_url=gateway) as first:
                 await ask(first, MODEL, [{"role": "user", "content": "Good morning"}], 1)
             queried, hit = await cache_counters(client, replicas)
-            exchanges = await play(gateway, MODEL, chat(SHAPE, SEED), REPLY_TOKENS, answered)
+            conversations = chat(SHAPE, SEED)
+            async with sampled() as lag:
+                exchanges = await play(gateway, MODEL, conversations, REPLY_TOKENS, answered)
             all_queried, all_hit = await cache_counters(client, replicas)
-    return Result(policy, (all_hit - hit) / (all_queried - queried), exchanges)
+    return Result(policy, (all_hit - hit) / (all_queried - queried), exchanges, lag.percentile(90))
 
 
 async def compare(console: Console) -> list[Result]:
@@ -124,6 +130,12 @@ def main() -> int:
         console.print(str(failure), markup=False, highlight=False, soft_wrap=True)
         return 1
     console.print(table(results))
+    lag = max(result.lag for result in results)
+    if lag > BUSY_SECONDS:
+        console.print(
+            f"[yellow]This machine was busy with other work: its own delays (p90 {1000 * lag:.0f} ms, several times per "
+            "request) are part of the times above.[/yellow]"
+        )
     console.print(NEXT, highlight=False, soft_wrap=True)
     return 0
 

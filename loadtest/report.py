@@ -17,6 +17,8 @@ class Result:
     hit_ratio: float
     """cached tokens over prompt tokens, by the replicas' own counters"""
     exchanges: Sequence[Exchange]
+    lag: float
+    """seconds that this machine was late, p90"""
 
     @property
     def prompt_tokens(self) -> int:

@@ -18,7 +18,8 @@ that it returns, in order. Two states:
     replay: nothing                      restart, it has not come so far yet. Clear, replaying from 0
     replay: a later number than asked    lost for good: it fell out of the engine's buffer. Clear, apply from there on
     replay: end                          what waited is taken as if it came now
-    no answer in time, too many waiting  clear, go on with what waited
+    no answer in time, too many waiting  clear, go on with what waited; later ask for everything once more, and if an
+                                         answer begins, clear and rebuild from it
     a gap that a replay did not close    clear, go on behind it
     a message that can't be read         clear, go on behind it: what it removed is unknown
     silence after the last message       once: check by a replay that it was the last. A failed check changes nothing;
@@ -30,9 +31,25 @@ wrong.
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from gateway.kv.actions import Action, Apply, Ask, Clear, FeedCounters
-from gateway.kv.wire import WireError, decode
+from gateway.kv.actions import Action, Ask, FeedCounters
+from gateway.kv.place import Place
+
+_SLOWEST_RETRY = 300.0
+
+
+@dataclass(slots=True)
+class _Request:
+    """A replay under way."""
+
+    deadline: float
+    in_doubt: bool = True
+    """what is booked must go if there is no answer"""
+    proof: bytes | None = None
+    """the last applied message; if it does not come back first, the engine is another process"""
+    afresh: bool = False
+    """what is booked is replaced by what comes"""
 
 
 class Feed:
@@ -40,7 +57,7 @@ class Feed:
 
     replayable: the engine has a replay endpoint.
     patience: seconds without a message of the answer after which a replay has failed.
-    quiet: seconds of silence after which the stream is checked.
+    quiet: seconds of silence after which the stream is checked, and after a failed replay until the next attempt.
     room: live messages that may wait for a replay.
     """
 
@@ -50,28 +67,21 @@ class Feed:
         self._quiet = quiet
         self._room = room
         self.counters = FeedCounters()
-        self._next: int | None = 0 if replayable else None
-        """number of the next message to apply; None: whichever comes"""
-        self._last_payload: bytes | None = None
-        """the message before `next`, if it was applied"""
+        self._place = Place(self.counters, 0 if replayable else None)
         self._last_live: int | None = None
-        self._blank = True
-        """nothing was applied since the last clear"""
         self._connections = 0
         self._waiting: deque[tuple[int, bytes]] = deque()
-        self._deadline: float | None = None
-        self._check_at: float | None = None
-        self._in_doubt = False
-        """what was applied must go if the running replay fails"""
-        self._proven = True
-        """the running replay needs no proof that the engine is the same, or gave it"""
+        self._request: _Request | None = None
         self._sought: int | None = None
         """the message in front of which the last gap was"""
+        self._check_at: float | None = None
+        self._retry_at: float | None = None
+        self._retry_in = quiet
 
     @property
     def replaying(self) -> bool:
         """Whether the answer to a request is awaited."""
-        return self._deadline is not None
+        return self._request is not None
 
     def start(self, now: float) -> Sequence[Action]:
         """To be called once, first."""
@@ -87,9 +97,11 @@ class Feed:
         actions: list[Action] = []
         if not self._replayable:
             if self._connections > 1:
-                self._lose_place(actions)
+                self._place.lose(actions)
                 self._last_live = None
         elif self._connections > 1 or not self.replaying:
+            # What waits came through the old connection, perhaps from another process; the replay has it if not.
+            self._waiting.clear()
             self._ask(now, actions)
         return actions
 
@@ -102,53 +114,65 @@ class Feed:
         if went_back:
             self._waiting.clear()
             self._restart(now, actions)
-        elif self.replaying and not self._in_doubt and seq == self._next:
-            self._end_replay()
+        elif self._request and not self._request.in_doubt and not self._request.afresh and seq == self._place.next:
+            self._request = None
         self._waiting.append((seq, payload))
-        if self.replaying and len(self._waiting) > self._room:
-            self._give_up(actions)
+        if self._request and len(self._waiting) > self._room:
+            self._give_up(self._request, now, actions)
         self._drain(now, actions)
         return actions
 
     def replayed(self, seq: int, payload: bytes, now: float) -> Sequence[Action]:
         """A message of the answer to the last request came."""
         actions: list[Action] = []
-        if not self.replaying:
+        request = self._request
+        if request is None:
             return actions
-        self._deadline = now + self._patience
-        if not self._proven and self._next is not None and seq >= self._next - 1:
-            self._proven = True
-            if seq == self._next - 1 and payload != self._last_payload:
+        request.deadline = now + self._patience
+        if request.afresh:
+            self._place.lose(actions)
+            request.afresh, request.in_doubt = False, True
+        place = self._place
+        if request.proof is not None and place.next is not None and seq >= place.next - 1:
+            if seq == place.next - 1 and payload != request.proof:
                 self._restart(now, actions)
                 return actions
-        if self._next is None or seq >= self._next:
-            if seq != self._next:
-                self._clear(actions)
-            self._apply(seq, payload, now, actions)
+            request.proof = None
+        if place.next is None or seq >= place.next:
+            if seq != place.next:
+                place.clear(actions)
+            place.apply(seq, payload, now, actions)
         return actions
 
     def replay_ended(self, now: float) -> Sequence[Action]:
         """The answer to the last request is complete."""
         actions: list[Action] = []
-        if not self.replaying:
+        if self._request is None:
             return actions
-        if not self._proven:
+        if self._request.proof is not None:
             self._restart(now, actions)
             return actions
-        self._end_replay()
+        self._request = None
+        self._retry_in = self._quiet
         self._drain(now, actions)
         return actions
 
     def tick(self, now: float) -> Sequence[Action]:
         """Time passed."""
         actions: list[Action] = []
-        if self._deadline is not None and now >= self._deadline:
-            self._give_up(actions)
-            self._drain(now, actions)
-        elif self._deadline is None and self._check_at is not None and now >= self._check_at:
+        if self._request:
+            if now >= self._request.deadline:
+                self._give_up(self._request, now, actions)
+                self._drain(now, actions)
+        elif self._retry_at is not None and now >= self._retry_at:
+            self._retry_at = None
+            self.counters.replays += 1
+            self._request = _Request(now + self._patience, in_doubt=False, afresh=True)
+            actions.append(Ask(0))
+        elif self._check_at is not None and now >= self._check_at:
             self._check_at = None
             self.counters.checks += 1
-            self._request(now, actions)
+            self._ask_on(now, actions, in_doubt=False)
         return actions
 
     def _listen(self, now: float) -> None:
@@ -156,89 +180,54 @@ class Feed:
             self._check_at = now + self._quiet
 
     def _drain(self, now: float, actions: list[Action]) -> None:
-        while self._waiting and not self.replaying:
+        place = self._place
+        while self._waiting and not self._request:
             seq, payload = self._waiting.popleft()
-            if self._next is None or seq == self._next:
-                self._apply(seq, payload, now, actions)
-            elif seq < self._next:
-                if self._is_newer(payload):
-                    self._restart(now, actions)
+            if place.next is None or seq == place.next:
+                place.apply(seq, payload, now, actions)
+            elif seq < place.next:
+                if place.is_before(payload):
                     self._waiting.appendleft((seq, payload))
+                    self._restart(now, actions)
             else:
                 self._bridge(seq, payload, now, actions)
 
     def _bridge(self, seq: int, payload: bytes, now: float, actions: list[Action]) -> None:
         """Messages before `seq` are missing."""
-        if self._replayable and seq != self._sought:
+        if seq != self._sought:
             self.counters.gaps += 1
             self._sought = seq
-            self._waiting.appendleft((seq, payload))
-            self._ask(now, actions)
-            return
-        if not self._replayable:
-            self.counters.gaps += 1
-        self._clear(actions)
-        self._apply(seq, payload, now, actions)
-
-    def _is_newer(self, payload: bytes) -> bool:
-        """Whether a message with a number already passed was made after the last one applied.
-
-        It is not if a replay brought it before the live connection did.
-        """
-        try:
-            return decode(payload).ts > (self.counters.last_ts or 0.0)
-        except WireError:
-            return False
-
-    def _apply(self, seq: int, payload: bytes, now: float, actions: list[Action]) -> None:
-        counters = self.counters
-        self._next, self._last_payload = seq + 1, payload
-        counters.last_seq, counters.applied_at = seq, now
-        try:
-            batch = decode(payload)
-        except WireError:
-            counters.unreadable += 1
-            self._clear(actions)
-            return
-        self._blank = False
-        counters.last_ts = batch.ts
-        actions.append(Apply(batch))
+            if self._replayable:
+                self._waiting.appendleft((seq, payload))
+                self._ask(now, actions)
+                return
+        self._place.clear(actions)
+        self._place.apply(seq, payload, now, actions)
 
     def _ask(self, now: float, actions: list[Action]) -> None:
         self.counters.replays += 1
-        self._in_doubt = True
-        self._request(now, actions)
+        self._ask_on(now, actions, in_doubt=True)
 
-    def _request(self, now: float, actions: list[Action]) -> None:
-        self._proven = self._last_payload is None
-        self._deadline = now + self._patience
-        start = self._next or 0
-        actions.append(Ask(start if self._proven else start - 1))
+    def _ask_on(self, now: float, actions: list[Action], *, in_doubt: bool) -> None:
+        """Ask for what follows the last applied message, and for that one as a proof."""
+        last = self._place.last_payload
+        self._request = _Request(now + self._patience, in_doubt, last)
+        start = self._place.next or 0
+        actions.append(Ask(start if last is None else start - 1))
 
     def _restart(self, now: float, actions: list[Action]) -> None:
         self.counters.restarts += 1
-        self._lose_place(actions)
-        self.counters.last_seq = self.counters.last_ts = None
+        self._place.lose(actions)
+        self._sought = self._retry_at = None
         if self._replayable:
-            self._next = 0
+            self._place.next = 0
             self._ask(now, actions)
 
-    def _give_up(self, actions: list[Action]) -> None:
+    def _give_up(self, request: _Request, now: float, actions: list[Action]) -> None:
         self.counters.failed_replays += 1
-        if self._in_doubt:
-            self._lose_place(actions)
-        self._end_replay()
-
-    def _end_replay(self) -> None:
-        self._deadline = None
-        self._in_doubt = False
-
-    def _lose_place(self, actions: list[Action]) -> None:
-        self._clear(actions)
-        self._next = self._last_payload = self._sought = None
-
-    def _clear(self, actions: list[Action]) -> None:
-        if not self._blank:
-            self._blank = True
-            self.counters.clears += 1
-            actions.append(Clear())
+        self._request = None
+        if request.in_doubt:
+            self._place.lose(actions)
+        if request.in_doubt or request.afresh:
+            self._retry_at = now + self._retry_in
+            self._retry_in = min(2 * self._retry_in, _SLOWEST_RETRY)

@@ -1,6 +1,6 @@
 """A SUB socket: one engine's publisher, or several engines that connect to us and differ by topic."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import zmq
 from zmq.utils.monitor import recv_monitor_message
@@ -26,13 +26,13 @@ class Listener:
         """Raises zmq.ZMQError if the address is malformed or, to be bound, taken."""
         self.endpoint = endpoint
         self.socket: zmq.Socket[bytes] = context.socket(zmq.SUB)
+        self.monitor: zmq.Socket[bytes] = self.socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED)
         try:
             self.socket.setsockopt(zmq.RCVHWM, 0)
             self.socket.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
             self.socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _SILENCE_MS)
             self.socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
             self.socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MS)
-            self.monitor: zmq.Socket[bytes] = self.socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED)
             if is_bound(endpoint):
                 self.socket.bind(endpoint)
             else:
@@ -61,19 +61,24 @@ class Listener:
             del self._streams[topic]
             self.socket.setsockopt(zmq.UNSUBSCRIBE, topic)
 
-    def receive(self, limit: int) -> Iterator[tuple[Stream, list[bytes]]]:
+    def receive(self, limit: int) -> list[tuple[Stream, list[bytes]]]:
         """What has come, at most `limit` messages. Those of a topic that nobody has are dropped."""
+        received: list[tuple[Stream, list[bytes]]] = []
         for _ in range(limit):
             try:
                 frames = self.socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
-                return
+                break
             stream = self._streams.get(frames[0]) or self._streams.get(b"")
             if stream is not None:
-                yield stream, frames
+                received.append((stream, frames))
+        return received
 
     def was_connected(self) -> bool:
-        """Whether a connection was made since the last call."""
+        """Whether a connection was made since the last call.
+
+        Asked after `receive`, it tells of every connection through which one of the messages came.
+        """
         made = False
         while self.monitor.poll(0):
             recv_monitor_message(self.monitor)
@@ -82,4 +87,5 @@ class Listener:
 
     def close(self) -> None:
         self.socket.disable_monitor()
+        self.monitor.close(linger=0)
         self.socket.close(linger=0)

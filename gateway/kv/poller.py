@@ -108,8 +108,8 @@ class Poller:
         try:
             if listener is None:
                 listener = Listener(subscription.endpoint, self._context)
-                self._watch(listener.socket, self._receiver(listener))
-                self._watch(listener.monitor, self._welcomer(listener))
+                for socket in (listener.socket, listener.monitor):
+                    self._watch(socket, self._receiver(listener))
         except zmq.ZMQError as exc:
             _log.error("no KV events of %s: %s: %s", subscription.engine, subscription.endpoint, exc)
             return
@@ -141,16 +141,13 @@ class Poller:
 
     def _receiver(self, listener: Listener) -> Callable[[float], None]:
         def turn(now: float) -> None:
-            for stream, frames in listener.receive(_TURN):
-                self._do(stream, stream.live, frames, now)
-
-        return turn
-
-    def _welcomer(self, listener: Listener) -> Callable[[float], None]:
-        def turn(now: float) -> None:
+            received = listener.receive(_TURN)
+            # A message must not pass for the next one if it came through a new connection: the engine may be new too.
             if listener.was_connected():
                 for stream in listener.streams:
                     self._do(stream, stream.connected, now)
+            for stream, frames in received:
+                self._do(stream, stream.live, frames, now)
 
         return turn
 

@@ -46,8 +46,8 @@ _BILLING_HEADER = "x-anthropic-billing-header"
 def parse_parts(parts: Iterable[object], form: ContentFormat) -> Any:
     """One message's content as the template gets it.
 
-    Returns, where form is "string", the texts that are not empty, a line each, with MEDIA_MARK in front, where vLLM puts
-    placeholders, if there are media; else a list of objects with a `type`.
+    Returns, where form is "string", the texts that are not empty, a line each, behind MEDIA_MARK if there are media,
+    because vLLM puts their placeholders in front; else a list of objects with a `type`.
     Raises CannotScore for parts that the engine refuses.
     """
     parsed = [_part(part) for part in _present(parts)]

@@ -1,7 +1,9 @@
 """Texts that tell two encoders apart, and the comparison: what a tokenizer must pass at load before it is trusted."""
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+
+from gateway.prompt.encoders import Encoder
 
 _PIECES = (
     *("the quick brown fox", "Don't we'll I'M", "snake_case camelCase", "3.14159 10,000 2026-11-29", "naïve café über"),
@@ -71,11 +73,9 @@ def hostile_texts(rng: random.Random, specials: Sequence[str], count: int) -> It
         yield "".join(parts)
 
 
-def first_difference(
-    one: Callable[[str], Sequence[int]], other: Callable[[str], Sequence[int]], texts: Iterator[str]
-) -> int | None:
+def first_difference(one: Encoder, other: Encoder, texts: Iterable[str], *, add_special_tokens: bool) -> int | None:
     """The number of the first text that the two encode differently; None if there is none."""
     for number, text in enumerate(texts):
-        if list(one(text)) != list(other(text)):
+        if list(one.encode(text, add_special_tokens)) != list(other.encode(text, add_special_tokens)):
             return number
     return None

@@ -86,12 +86,9 @@ class PromptReader:
         return Truncation(body, max_model_len=self._settings.max_model_len, generates=generates)
 
     def _before_last_boundary(self, text: str) -> str:
-        """Text up to the end of its last added token: what follows in the prompt can't change how that is encoded."""
-        return text[
-            : max(
-                (text.rfind(token) + len(token) for token in self._tokenizer.added_tokens if token in text), default=0
-            )
-        ]
+        """Text up to the end of its last added token: what follows can't change how that is encoded."""
+        tokens = (token.content for token in self._tokenizer.added_tokens)
+        return text[: max((text.rfind(token) + len(token) for token in tokens if token in text), default=0)]
 
 
 def _refuse_prompt_logprobs(body: Mapping[str, Any], echoed: int | None) -> None:

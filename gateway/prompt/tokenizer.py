@@ -1,96 +1,25 @@
-"""A model's tokenizer: loaded by `transformers`, run by `fastokens` where it proves equal, else by Hugging Face."""
+"""A model's tokenizer files, loaded by `transformers`: an encoder proven on this tokenizer, and what templates need."""
 
 import logging
 import random
-import threading
-from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from gateway.prompt.cuts import AddedToken, reaches_across
+from gateway.prompt.encoders import Encoder, FastokensEncoder, HuggingFaceEncoder, PythonEncoder
+from gateway.prompt.incremental import proven_incremental
 from gateway.prompt.proof import first_difference, hostile_texts
-from gateway.prompt.result import CannotScore, Reason
 
 logger = logging.getLogger(__name__)
 
+CACHE_BYTES = 64 << 20
 PROOF_TEXTS = 400
 
 
 class TokenizerError(Exception):
     """A tokenizer can't be loaded. The message names it and says why."""
-
-
-class Encoder(Protocol):
-    """Text -> token ids. Thread-safe."""
-
-    @property
-    def name(self) -> str: ...
-
-    def encode(self, text: str, add_special_tokens: bool) -> Sequence[int]:
-        """Raises CannotScore for text that has no UTF-8 form."""
-        ...
-
-
-class FastokensEncoder:
-    """The Rust encoder `fastokens`; releases the interpreter lock while it works."""
-
-    name = "fastokens"
-
-    def __init__(self, definition: str) -> None:
-        """definition: a tokenizer.json. Raises an error of fastokens's own choice where it can't take it."""
-        import fastokens
-
-        self._tokenizer = fastokens.Tokenizer.from_json_str(definition)
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
-
-    def encode(self, text: str, add_special_tokens: bool) -> Sequence[int]:
-        try:
-            ids, _ = self._tokenizer.encode_batch_flat([text], add_special_tokens)
-        except UnicodeEncodeError as exc:
-            raise CannotScore(Reason.UNENCODABLE) from exc
-        return array("I", ids)
-
-
-class HuggingFaceEncoder:
-    """The Rust encoder of `tokenizers`, in its batch form: the other one holds the interpreter lock throughout."""
-
-    name = "huggingface"
-
-    def __init__(self, definition: str) -> None:
-        """definition: a tokenizer.json."""
-        import tokenizers
-
-        self._tokenizer = tokenizers.Tokenizer.from_str(definition)
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
-
-    def encode(self, text: str, add_special_tokens: bool) -> Sequence[int]:
-        try:
-            [encoding] = self._tokenizer.encode_batch_fast([text], add_special_tokens=add_special_tokens)
-        except (UnicodeEncodeError, TypeError) as exc:
-            raise CannotScore(Reason.UNENCODABLE) from exc
-        ids: list[int] = encoding.ids
-        return ids
-
-
-class PythonEncoder:
-    """A tokenizer without a Rust form (tiktoken or sentencepiece files), one call at a time."""
-
-    name = "python"
-
-    def __init__(self, tokenizer: Any) -> None:
-        self._tokenizer = tokenizer
-        self._lock = threading.Lock()
-
-    def encode(self, text: str, add_special_tokens: bool) -> Sequence[int]:
-        try:
-            with self._lock:
-                ids: list[int] = self._tokenizer.encode(text, add_special_tokens=add_special_tokens)
-        except (UnicodeEncodeError, TypeError) as exc:
-            raise CannotScore(Reason.UNENCODABLE) from exc
-        return ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +31,7 @@ class Tokenizer:
     """the chat template, or several by name"""
     special_tokens: Mapping[str, object]
     """`bos_token` and the like, as templates see them"""
-    added_tokens: Sequence[str]
-    """what is cut out of a text before anything else"""
-    definition: str | None
-    """the tokenizer.json; None for one in Python"""
+    added_tokens: Sequence[AddedToken]
 
     def encode(self, text: str, add_special_tokens: bool = False) -> Sequence[int]:
         """Token ids in [0, 2**32). Raises CannotScore for text that has no UTF-8 form."""
@@ -113,12 +39,18 @@ class Tokenizer:
 
 
 def load_tokenizer(
-    source: str | Path, *, revision: str | None = None, download: bool = False, trust_remote_code: bool = False
+    source: str | Path,
+    *,
+    revision: str | None = None,
+    download: bool = False,
+    trust_remote_code: bool = False,
+    cache_bytes: int = CACHE_BYTES,
 ) -> Tokenizer:
     """The tokenizer of a model.
 
     source: a folder, or a name on the hub, which is looked up in the local cache unless `download`.
-    Raises TokenizerError.
+    cache_bytes: what may be spent on remembering pieces of prompts.
+    Takes seconds for a large vocabulary. Raises TokenizerError.
     """
     from transformers import AutoTokenizer
 
@@ -129,41 +61,46 @@ def load_tokenizer(
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as exc:
         where = "here or on the hub" if download else "here or in the hub's local cache"
         raise TokenizerError(f"no tokenizer can be loaded from {str(source)!r} ({where}): {exc}") from exc
-    backend = getattr(loaded, "backend_tokenizer", None)
-    added = [str(token) for token in loaded.get_added_vocab()]
-    definition: str | None = None
-    if backend is None:
-        encoder: Encoder = PythonEncoder(loaded)
-    else:
-        definition = str(backend.to_str())
-        encoder = fastest_encoder(definition, added, str(source))
+    added = [
+        AddedToken(token.content, normalized=token.normalized, lstrip=token.lstrip, single_word=token.single_word)
+        for token in loaded.added_tokens_decoder.values()
+    ]
     return Tokenizer(
-        encoder=encoder,
+        encoder=best_encoder(loaded, added, name=str(source), cache_bytes=cache_bytes),
         templates=loaded.chat_template,
         special_tokens=dict(loaded.special_tokens_map),
         added_tokens=added,
-        definition=definition,
     )
 
 
-def fastest_encoder(definition: str, added_tokens: Sequence[str], name: str) -> Encoder:
-    """fastokens if it encodes like Hugging Face, else that.
+def best_encoder(loaded: Any, added_tokens: Sequence[AddedToken], *, name: str, cache_bytes: int) -> Encoder:
+    """The fastest encoder that gives the ids that transformers gives.
 
-    definition: a tokenizer.json; name: what the log calls it.
+    loaded: a tokenizer of transformers; nobody may use it afterwards. name: what the log calls it.
     """
-    reference = HuggingFaceEncoder(definition)
+    backend = getattr(loaded, "backend_tokenizer", None)
+    if backend is None:
+        return PythonEncoder(loaded)
+    encoder = _fastest(backend, added_tokens, name)
+    between_words = type(backend.model).__name__ == "BPE" and not reaches_across(backend.get_vocab(False))
+    incremental = proven_incremental(encoder, added_tokens, between_words=between_words, max_bytes=cache_bytes)
+    if incremental is None:
+        logger.warning("tokenizer %s: prompts can't be encoded piece by piece, each is encoded whole", name)
+        return encoder
+    return incremental
+
+
+def _fastest(backend: Any, added_tokens: Sequence[AddedToken], name: str) -> Encoder:
+    """fastokens if it encodes like Hugging Face, else that."""
+    reference = HuggingFaceEncoder(backend)
     try:
-        fast = FastokensEncoder(definition)
+        fast = FastokensEncoder(backend.to_str())
     except Exception as exc:  # its loader raises whatever the Rust side came upon
         logger.warning("tokenizer %s: fastokens can't load it (%s); encoding with Hugging Face", name, exc)
         return reference
     for special in (False, True):
-        texts = hostile_texts(random.Random(1), added_tokens, PROOF_TEXTS)
-        different = first_difference(
-            lambda text, special=special: fast.encode(text, special),  # type: ignore[misc]
-            lambda text, special=special: reference.encode(text, special),  # type: ignore[misc]
-            texts,
-        )
+        texts = hostile_texts(random.Random(1), [token.content for token in added_tokens], PROOF_TEXTS)
+        different = first_difference(fast, reference, texts, add_special_tokens=special)
         if different is not None:
             logger.warning(
                 "tokenizer %s: fastokens differs on proof text %d; encoding with Hugging Face", name, different

@@ -78,7 +78,7 @@ class Writer:
             "choices": [self._choice(index, request) for index, request in enumerate(self._requests)],
             "service_tier": None,
             "system_fingerprint": FINGERPRINT,
-            "usage": self._usage(self._requests, self._requests[-1].cached),
+            "usage": self._usage(self._requests, self._requests[-self._call.choices].cached),
             "kv_transfer_params": None,
         }
         if self._chat:

@@ -88,7 +88,7 @@ def understand(kind: Kind, fields: Mapping[str, Any], session: str | None, model
             "input_tokens",
         )
     room = model.max_length - longest
-    asked = fields.get("max_completion_tokens") or fields.get("max_tokens")
+    asked = fields.get("max_completion_tokens", fields.get("max_tokens"))
     limit = _positive("max_tokens", room if kind is Kind.CHAT else DEFAULT_COMPLETION_LIMIT, asked)
     options = fields.get("stream_options") or {}
     tool, named = _required_tool(fields)

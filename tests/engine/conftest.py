@@ -85,10 +85,14 @@ def control() -> Iterator[httpx.Client]:
 
 
 @pytest.fixture
+def verdicts(request: pytest.FixtureRequest) -> Counter[Verdict]:
+    """Counts of one test that the summary will show."""
+    return request.config.stash[VERDICTS].setdefault(request.node.name, Counter())
+
+
+@pytest.fixture
 def witness(
-    gateway: GatewayServer, replicas: list[VllmServer], control: httpx.Client, request: pytest.FixtureRequest
+    gateway: GatewayServer, replicas: list[VllmServer], control: httpx.Client, verdicts: Counter[Verdict]
 ) -> Iterator[Witness]:
     with OpenAI(base_url=f"{gateway.url}/v1", api_key="none", max_retries=0, timeout=60.0) as client:
-        witness = Witness(gateway, replicas, client, control)
-        yield witness
-    request.config.stash[VERDICTS][request.node.name] = witness.verdicts
+        yield Witness(gateway, replicas, client, control, verdicts)

@@ -14,7 +14,7 @@ from typing import Any, Self
 import httpx
 import yaml
 
-READY_DEADLINE = 60.0
+READY_DEADLINE = 120.0
 STOP_DEADLINE = 15.0
 
 
@@ -61,14 +61,18 @@ class GatewayServer:
         self._stop()
 
     def metric(self, name: str, **labels: str) -> float:
-        """The sum over all series of a metric that carry these labels; 0 if there is none."""
-        total = 0.0
+        """The sum over a metric's series; see `series`."""
+        return sum(self.series(name, **labels))
+
+    def series(self, name: str, **labels: str) -> list[float]:
+        """The values of all series of a metric that carry these labels; empty if there are none."""
+        values = []
         for line in httpx.get(f"{self.url}/metrics").text.splitlines():
             series, _, value = line.rpartition(" ")
             bare, _, carried = series.partition("{")
             if bare == name and all(f'{key}="{text}"' in carried for key, text in labels.items()):
-                total += float(value)
-        return total
+                values.append(float(value))
+        return values
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + READY_DEADLINE

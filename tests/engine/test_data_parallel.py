@@ -1,5 +1,6 @@
 """One replica with two data-parallel ranks: two caches, two event streams, one URL."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,13 +36,14 @@ def two_ranks(
     replica: VllmServer,
     ports: Iterator[int],
     control: httpx.Client,
+    verdicts: Counter[Verdict],
     tmp_path: Path,
 ) -> Iterator[Witness]:
     with (
         GatewayServer(next(ports), {"replicas": [{"url": replica.url}]}, tmp_path) as gateway,
         OpenAI(base_url=f"{gateway.url}/v1", api_key="none", max_retries=0, timeout=60.0) as client,
     ):
-        yield Witness(gateway, [replica], client, control)
+        yield Witness(gateway, [replica], client, control, verdicts)
 
 
 def test_predictions_are_exact_because_the_gateway_chooses_the_rank(two_ranks: Witness) -> None:

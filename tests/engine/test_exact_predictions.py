@@ -114,10 +114,9 @@ def test_completions_of_text_and_of_token_ids_share_a_cache(witness: Witness) ->
 
 
 def test_a_chat_and_its_tokens_as_a_completion_share_a_cache(witness: Witness) -> None:
-    messages = ask("chat as completion")
-    witness.chat(messages)
+    witness.chat(ask("chat as completion"))
     assert witness.settle() == {EXACT: 1}
-    witness.complete(witness.tokens_of_chat(messages))
+    witness.complete(witness.last.tokens)
     assert witness.settle() == {EXACT: 1}
     assert witness.last.reported > 0
 
@@ -160,6 +159,18 @@ def test_a_storm_of_evictions_is_followed(witness: Witness) -> None:
     again = {exchange.reported // BLOCK_SIZE for exchange in witness.exchanges[len(prompts) :]}
     assert 0 in again, "nothing was evicted"
     assert 6 in again, "everything was evicted"
+
+
+def test_what_another_client_pushes_out_is_known_at_once(witness: Witness, control: httpx.Client) -> None:
+    prompt = token_ids("pushed out", 5 * BLOCK_SIZE + 1)
+    witness.complete(prompt, max_tokens=1)
+    assert witness.settle() == {EXACT: 1}
+    filling = {"model": MODEL, "prompt": token_ids("filling", 125 * BLOCK_SIZE), "max_tokens": 1}
+    control.post(f"http://{witness.last.replica}/v1/completions", json=filling).raise_for_status()
+    assert witness.settle() == {}
+    witness.complete(prompt, max_tokens=1)
+    assert witness.settle() == {EXACT: 1}
+    assert witness.last.reported < 5 * BLOCK_SIZE
 
 
 def test_a_reset_cache_is_known_from_the_next_step_on(

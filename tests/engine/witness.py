@@ -23,6 +23,9 @@ from tests.engine.vllm_cpu.server import MODEL, VllmServer
 
 SETTLE_DEADLINE = 10.0
 
+Prompt = Mapping[str, object] | Sequence[int]
+"""What a request's prompt is made of, as /tokenize takes it, or its token ids."""
+
 
 @dataclass(slots=True)
 class Witness:
@@ -33,8 +36,8 @@ class Witness:
     client: OpenAI
     control: httpx.Client
     """for the gateway's admin surface and the engines themselves"""
-    verdicts: Counter[Verdict] = field(default_factory=Counter)
-    """of everything that was judged"""
+    verdicts: Counter[Verdict]
+    """of everything that was judged; added to"""
     exchanges: list[Exchange] = field(default_factory=list)
     _judged: int = 0
 
@@ -50,7 +53,7 @@ class Witness:
             model=MODEL, messages=messages, max_tokens=max_tokens, tools=tools or omit
         )
         answer = raw.parse()
-        self._record(raw.headers, self.tokens_of_chat(messages, tools), answer.usage, sent)
+        self._record(raw.headers, {"messages": messages, "tools": tools or None}, answer.usage, sent)
         return answer
 
     def stream(
@@ -71,7 +74,7 @@ class Witness:
         )
         with raw.parse() as stream:
             chunks = list(stream)
-        self._record(raw.headers, self.tokens_of_chat(messages, tools), chunks[-1].usage, sent)
+        self._record(raw.headers, {"messages": messages, "tools": tools or None}, chunks[-1].usage, sent)
         return chunks
 
     def complete(self, prompt: str | Sequence[int], max_tokens: int = 8) -> Completion:
@@ -79,21 +82,12 @@ class Witness:
         sent = time.time()
         raw = self.client.completions.with_raw_response.create(model=MODEL, prompt=prompt, max_tokens=max_tokens)
         answer = raw.parse()
-        tokens = self._tokenize({"prompt": prompt}) if isinstance(prompt, str) else tuple(prompt)
-        self._record(raw.headers, tokens, answer.usage, sent)
+        self._record(raw.headers, {"prompt": prompt} if isinstance(prompt, str) else prompt, answer.usage, sent)
         return answer
 
     @property
     def last(self) -> Exchange:
         return self.exchanges[-1]
-
-    def tokens_of_chat(
-        self,
-        messages: Sequence[ChatCompletionMessageParam],
-        tools: Sequence[ChatCompletionFunctionToolParam] = (),
-    ) -> tuple[int, ...]:
-        """A chat's prompt, as an engine tokenizes it."""
-        return self._tokenize({"messages": messages} | ({"tools": tools} if tools else {}))
 
     def settle(self) -> Mapping[Verdict, int]:
         """Wait until the gateway has every event, and judge what was asked since the last time.
@@ -110,7 +104,8 @@ class Witness:
                 for replica, ranks in caches.items()
                 for rank, held in enumerate(ranks)
             }
-            assert self._explained(tokens) == implied
+            explained = self._explained(tokens)
+            assert explained == implied, f"/explain: {explained}, events imply: {implied}"
         judged = Counter(exchange.verdict(caches[exchange.replica]) for exchange in self.exchanges[self._judged :])
         self._judged = len(self.exchanges)
         self.verdicts.update(judged)
@@ -120,11 +115,12 @@ class Witness:
         deadline = time.monotonic() + SETTLE_DEADLINE
         while True:
             held = held_by(replica.replays[rank])
-            shown = self._shown(replica.id, rank)
-            if shown["seq"] == held.seq:
+            applied = self.gateway.series("kvgate_kv_sequence", replica=replica.id, engine=str(rank))
+            if (applied or [-1]) == [held.seq]:
                 break
-            assert time.monotonic() < deadline, f"{replica.id} rank {rank}: {held.seq}, but {shown}"
+            assert time.monotonic() < deadline, f"{replica.id} rank {rank} sent {held.seq}, applied: {applied}"
             time.sleep(0.01)
+        shown = self._shown(replica.id, rank)
         assert shown["blocks"]["GPU"] == held.count("GPU"), shown
         assert shown["block_size"] == held.block_size or held.seq < 0, shown
         return held
@@ -144,24 +140,27 @@ class Witness:
         ).raise_for_status()
         return {(found["replica"], found["engine"]): found["tokens"]["l0"] for found in answer.json()["candidates"]}
 
-    def _tokenize(self, what: Mapping[str, object]) -> tuple[int, ...]:
-        answer = self.control.post(f"{self.replicas[0].url}/tokenize", json={"model": MODEL, **what})
-        return tuple(answer.raise_for_status().json()["tokens"])
-
-    def _record(
-        self, headers: Mapping[str, str], tokens: tuple[int, ...], usage: CompletionUsage | None, sent: float
-    ) -> None:
+    def _record(self, headers: Mapping[str, str], prompt: Prompt, usage: CompletionUsage | None, sent: float) -> None:
+        ended = time.time()
         assert usage is not None
         assert usage.prompt_tokens_details is not None
+        replica, predicted = headers["x-kvgate-replica"], headers.get("x-kvgate-cached-tokens")
+        tokens = self._tokenize(replica, prompt)
         assert usage.prompt_tokens == len(tokens)
-        predicted = headers.get("x-kvgate-cached-tokens")
         self.exchanges.append(
             Exchange(
-                replica=headers["x-kvgate-replica"],
+                replica=replica,
                 tokens=tokens,
                 predicted=None if predicted is None else int(predicted),
                 reported=usage.prompt_tokens_details.cached_tokens or 0,
                 sent=sent,
-                ended=time.time(),
+                ended=ended,
             )
         )
+
+    def _tokenize(self, replica: str, prompt: Prompt) -> tuple[int, ...]:
+        """A prompt as the engine that had it tokenizes it."""
+        if isinstance(prompt, Mapping):
+            answer = self.control.post(f"http://{replica}/tokenize", json={"model": MODEL, **prompt})
+            return tuple(answer.raise_for_status().json()["tokens"])
+        return tuple(prompt)

@@ -1,0 +1,21 @@
+"""`python -m bench [NAME]`: one measurement after the other, so that they don't disturb each other."""
+
+import subprocess
+import sys
+
+BENCHES = ("relay", "decide", "ingest")
+
+
+def main() -> int:
+    """Run the benches that the command line names, or all. Returns the exit status."""
+    wanted = sys.argv[1:] or BENCHES
+    unknown = set(wanted) - set(BENCHES)
+    if unknown:
+        print(f"no bench is called {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}", file=sys.stderr)
+        return 2
+    # Each in a process of its own: what one leaves in memory or pins to a core is not the next one's.
+    return max(subprocess.run([sys.executable, "-m", f"bench.{name}"], check=False).returncode for name in wanted)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""What turns text into token ids: `fastokens`, Hugging Face's `tokenizers`, or a tokenizer in Python."""
+
+import threading
+from array import array
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from gateway.prompt.result import CannotScore, Reason
+
+
+class Encoder(Protocol):
+    """Text -> token ids. Thread-safe."""
+
+    @property
+    def name(self) -> str: ...
+
+    def encode(self, text: str, add_special_tokens: bool) -> Sequence[int]:
+        """Raises CannotScore for text that has no UTF-8 form."""
+        ...
+
+
+class FastokensEncoder:
+    """The Rust encoder `fastokens`; releases the interpreter lock while it works."""
+
+    name = "fastokens"
+
+    def __init__(self, definition: str) -> None:
+        """definition: a tokenizer.json. Raises an error of fastokens's own choice where it can't take it."""
+        import fastokens
+
+        self._tokenizer = fastokens.Tokenizer.from_json_str(definition)
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+
+    def encode(self, text: str, add_special_tokens: bool) -> Sequence[int]:
+        try:
+            ids, _ = self._tokenizer.encode_batch_flat([text], add_special_tokens)
+        except UnicodeEncodeError as exc:
+            raise CannotScore(Reason.UNENCODABLE) from exc
+        return array("I", ids)
+
+
+class HuggingFaceEncoder:
+    """The Rust encoder of `tokenizers`, in its batch form: the other one holds the interpreter lock throughout."""
+
+    name = "huggingface"
+
+    def __init__(self, tokenizer: Any) -> None:
+        """tokenizer: a `tokenizers.Tokenizer`, from now on used by nobody else."""
+        self._tokenizer = tokenizer
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+
+    def encode(self, text: str, add_special_tokens: bool) -> Sequence[int]:
+        try:
+            [encoding] = self._tokenizer.encode_batch_fast([text], add_special_tokens=add_special_tokens)
+        except (UnicodeEncodeError, TypeError) as exc:
+            raise CannotScore(Reason.UNENCODABLE) from exc
+        ids: list[int] = encoding.ids
+        return ids
+
+
+class PythonEncoder:
+    """A tokenizer without a Rust form (tiktoken or sentencepiece files), one call at a time."""
+
+    name = "python"
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._lock = threading.Lock()
+
+    def encode(self, text: str, add_special_tokens: bool) -> Sequence[int]:
+        try:
+            with self._lock:
+                ids: list[int] = self._tokenizer.encode(text, add_special_tokens=add_special_tokens)
+        except (UnicodeEncodeError, TypeError) as exc:
+            raise CannotScore(Reason.UNENCODABLE) from exc
+        return ids

@@ -1,0 +1,96 @@
+"""Encoding that remembers: texts are cut where that changes nothing, and pieces seen before are not encoded again."""
+
+import random
+import sys
+import threading
+from array import array
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from gateway.prompt.cuts import AddedToken, Cuts
+from gateway.prompt.encoders import Encoder
+from gateway.prompt.proof import first_difference, hostile_texts
+
+PIECE = 2048
+"""characters"""
+PROOF_TEXTS = 300
+
+
+class IncrementalEncoder:
+    """An encoder that caches the ids of pieces. Thread-safe.
+
+    A conversation's next turn costs the new turn, a document with another question costs the question.
+    """
+
+    def __init__(self, encoder: Encoder, cuts: Cuts, *, max_bytes: int) -> None:
+        """max_bytes: of texts and ids kept; the least recently used go first."""
+        self.name = encoder.name
+        self._encoder = encoder
+        self._cuts = cuts
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._known: OrderedDict[str, array[int]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._before, self._after = _around(encoder)
+
+    @property
+    def cached_bytes(self) -> int:
+        """What the cache holds now."""
+        return self._bytes
+
+    def encode(self, text: str, add_special_tokens: bool) -> Sequence[int]:
+        ids = array("I", self._before if add_special_tokens else ())
+        for piece in self._cuts.pieces(text):
+            ids.extend(self._piece(piece))
+        if add_special_tokens:
+            ids.extend(self._after)
+        return ids
+
+    def _piece(self, piece: str) -> "array[int]":
+        with self._lock:
+            known = self._known.get(piece)
+            if known is not None:
+                self._known.move_to_end(piece)
+                return known
+        ids = array("I", self._encoder.encode(piece, False))
+        size = sys.getsizeof(piece) + sys.getsizeof(ids)
+        with self._lock:
+            if piece not in self._known and size <= self._max_bytes:
+                self._known[piece] = ids
+                self._bytes += size
+                while self._bytes > self._max_bytes:
+                    oldest, its_ids = self._known.popitem(last=False)
+                    self._bytes -= sys.getsizeof(oldest) + sys.getsizeof(its_ids)
+        return ids
+
+
+def proven_incremental(
+    encoder: Encoder, added_tokens: Sequence[AddedToken], *, between_words: bool, max_bytes: int
+) -> IncrementalEncoder | None:
+    """An incremental form of an encoder that gives the same ids, cutting as finely as that allows; None if none does.
+
+    between_words: whether cuts between words may be tried.
+    """
+    for finer in (True, False) if between_words else (False,):
+        # Cut at every chance while proving, so that each kind of place is tried many times.
+        trial = IncrementalEncoder(encoder, Cuts(added_tokens, piece=1, between_words=finer), max_bytes=1 << 20)
+        if _equal(trial, encoder, [token.content for token in added_tokens]):
+            return IncrementalEncoder(
+                encoder, Cuts(added_tokens, piece=PIECE, between_words=finer), max_bytes=max_bytes
+            )
+    return None
+
+
+def _equal(one: Encoder, other: Encoder, added_tokens: Sequence[str]) -> bool:
+    for special in (False, True):
+        texts = hostile_texts(random.Random(2), added_tokens, PROOF_TEXTS)
+        if first_difference(one, other, texts, add_special_tokens=special) is not None:
+            return False
+    return True
+
+
+def _around(encoder: Encoder) -> tuple[list[int], list[int]]:
+    """The special tokens that the encoder puts before and after a text."""
+    bare, dressed = (list(encoder.encode("a", special)) for special in (False, True))
+    at = next((at for at in range(len(dressed)) if dressed[at : at + len(bare)] == bare), 0)
+    return dressed[:at], dressed[at + len(bare) :]

@@ -1,0 +1,132 @@
+"""`kvgate serve` as an operator runs it."""
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+
+import httpx
+import yaml
+from fake_replica import FakeReplica, fake_replica
+from processes import Running, eventually, free_port, gateway_process, process
+
+BODY = {"model": "fake", "messages": []}
+
+
+async def policy_of(gateway: str) -> str:
+    async with httpx.AsyncClient() as client:
+        answer = await client.post(gateway + "/v1/chat/completions", json=BODY)
+        policy: str = answer.headers["x-kvgate-policy"]
+        return policy
+
+
+def rewrite(gateway: Running, fake: FakeReplica, **settings: object) -> None:
+    assert gateway.config is not None
+    listen = {"host": "127.0.0.1", "port": int(gateway.url.rsplit(":", 1)[1])}
+    text = yaml.safe_dump({"listen": listen, "replicas": [{"url": fake.url}], **settings})
+    new = gateway.config.with_suffix(".new")
+    new.write_text(text)
+    new.replace(gateway.config)
+
+
+async def test_a_changed_file_takes_effect_and_running_requests_go_on(tmp_path: Path) -> None:
+    async with fake_replica() as fake, gateway_process({"replicas": [{"url": fake.url}]}, tmp_path) as gateway:
+        assert await policy_of(gateway.url) == "kv-aware"
+        stream = {**BODY, "behaviour": "stream for ever", "stream": True}
+        async with (
+            httpx.AsyncClient() as client,
+            client.stream("POST", gateway.url + "/v1/chat/completions", json=stream) as running,
+        ):
+            chunks = running.aiter_raw()
+            await anext(chunks)
+            rewrite(gateway, fake, policy="roundrobin")
+
+            async def changed() -> bool:
+                return await policy_of(gateway.url) == "round-robin"
+
+            await eventually(changed, "the policy is the file's")
+            assert b"data:" in await anext(chunks)
+
+
+async def test_a_file_that_cant_be_used_is_refused_and_the_old_one_stays(tmp_path: Path) -> None:
+    async with fake_replica() as fake, gateway_process({"replicas": [{"url": fake.url}]}, tmp_path) as gateway:
+        rewrite(gateway, fake, policy="fastest")
+
+        async def refused() -> bool:
+            return "unknown policy 'fastest'" in gateway.log.read_text()
+
+        await eventually(refused, "the refusal is logged")
+        assert ":4: policy: " in gateway.log.read_text()
+        assert await policy_of(gateway.url) == "kv-aware"
+
+
+async def test_a_hang_up_signal_reads_the_file_again(tmp_path: Path) -> None:
+    async with fake_replica() as fake, gateway_process({"replicas": [{"url": fake.url}]}, tmp_path) as gateway:
+        gateway.signal(signal.SIGHUP)
+
+        async def read_again() -> bool:
+            return "configuration read again" in gateway.log.read_text()
+
+        await eventually(read_again, "the file was read again")
+        assert await policy_of(gateway.url) == "kv-aware"
+
+
+async def test_replicas_come_and_go_with_the_file(tmp_path: Path) -> None:
+    async with (
+        fake_replica() as one,
+        fake_replica() as two,
+        gateway_process({"replicas": [{"url": one.url}]}, tmp_path) as gateway,
+        httpx.AsyncClient() as client,
+    ):
+        rewrite(gateway, two)
+
+        async def moved() -> bool:
+            replicas = (await client.get(gateway.url + "/readyz")).json()["replicas"]
+            return bool(replicas == [two.url.removeprefix("http://")])
+
+        await eventually(moved, "the one left, the other joined")
+
+
+async def test_replicas_can_be_named_on_the_command_line(tmp_path: Path) -> None:
+    async with fake_replica() as fake:
+        port = free_port()
+        arguments = [
+            "serve",
+            "--replica",
+            fake.url,
+            "--port",
+            str(port),
+            "--host",
+            "127.0.0.1",
+            "--policy",
+            "least_loaded",
+        ]
+        async with process(arguments, f"http://127.0.0.1:{port}", "/readyz", tmp_path / "log") as gateway:
+            assert await policy_of(gateway.url) == "least-loaded"
+
+
+async def test_without_a_replica_that_answers_it_is_a_503_with_retry_after(tmp_path: Path) -> None:
+    port = free_port()
+    arguments = ["serve", "--replica", f"http://127.0.0.1:{free_port()}", "--port", str(port)]
+    async with (
+        process(arguments, f"http://127.0.0.1:{port}", "/healthz", tmp_path / "log") as gateway,
+        httpx.AsyncClient() as client,
+    ):
+        answer = await client.post(gateway.url + "/v1/chat/completions", json=BODY)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (503, "no_replica")
+        assert int(answer.headers["retry-after"]) > 0
+        assert (await client.get(gateway.url + "/readyz")).status_code == 503
+
+
+async def test_nonsense_on_the_command_line_is_refused_with_status_2() -> None:
+    for arguments, message in (
+        (["serve"], "no replica is named"),
+        (["serve", "--replica", "nonsense"], "--replicas"),
+        (["serve", "--config", "/none.yaml"], "/none.yaml: No such file"),
+    ):
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "gateway", *arguments, stderr=asyncio.subprocess.PIPE
+        )
+        _, errors = await child.communicate()
+        assert child.returncode == 2
+        assert message in errors.decode()

@@ -1,0 +1,85 @@
+"""Which headers cross the gateway."""
+
+from gateway.relay.headers import header, request_headers, response_headers
+
+AUTHORITY = b"replica:8000"
+
+
+def test_a_request_keeps_what_is_end_to_end() -> None:
+    kept = [
+        (b"authorization", b"Bearer k"),
+        (b"content-type", b"application/json"),
+        (b"x-request-id", b"1"),
+        (b"traceparent", b"00-ab-cd-01"),
+        (b"accept-encoding", b"gzip"),
+        (b"x-twice", b"a"),
+        (b"x-twice", b"b"),
+    ]
+    assert request_headers(kept, authority=AUTHORITY, length=7) == [
+        (b"host", AUTHORITY),
+        *kept,
+        (b"content-length", b"7"),
+    ]
+
+
+def test_hop_by_hop_headers_stop_here_and_so_do_those_that_connection_names() -> None:
+    headers = [
+        (b"connection", b"close, X-Private,te"),
+        (b"x-private", b"1"),
+        (b"keep-alive", b"timeout=5"),
+        (b"te", b"trailers"),
+        (b"trailer", b"x-sum"),
+        (b"transfer-encoding", b"chunked"),
+        (b"upgrade", b"h2c"),
+        (b"proxy-connection", b"keep-alive"),
+        (b"proxy-authorization", b"secret"),
+        (b"expect", b"100-continue"),
+        (b"x-public", b"1"),
+    ]
+    assert request_headers(headers, authority=AUTHORITY, length=0) == [
+        (b"host", AUTHORITY),
+        (b"x-public", b"1"),
+        (b"content-length", b"0"),
+    ]
+
+
+def test_host_and_length_are_the_gateways_and_its_own_headers_are_not_for_replicas() -> None:
+    headers = [(b"host", b"gateway"), (b"content-length", b"99"), (b"x-kvgate-policy", b"session")]
+    assert request_headers(headers, authority=AUTHORITY, length=None) == [(b"host", AUTHORITY)]
+
+
+def test_what_the_gateway_sets_replaces_what_the_client_sent() -> None:
+    sent = request_headers([(b"x-request-id", b"a")], authority=AUTHORITY, length=None, extra=[(b"x-request-id", b"b")])
+    assert sent == [(b"host", AUTHORITY), (b"x-request-id", b"b")]
+
+
+def test_a_stream_that_is_looked_into_must_not_be_compressed() -> None:
+    sent = request_headers([(b"accept-encoding", b"gzip")], authority=AUTHORITY, length=None, plain=True)
+    assert sent == [(b"host", AUTHORITY)]
+
+
+def test_an_answer_keeps_its_length_and_loses_what_is_hop_by_hop() -> None:
+    headers = [
+        (b"Content-Length", b"5"),
+        (b"Connection", b"keep-alive, X-Debug"),
+        (b"X-Debug", b"1"),
+        (b"Keep-Alive", b"timeout=5"),
+        (b"Set-Cookie", b"a"),
+        (b"Set-Cookie", b"b"),
+        (b"Server", b"uvicorn"),
+    ]
+    assert response_headers(headers, extra=[(b"server", b"kvgate")]) == [
+        (b"content-length", b"5"),
+        (b"set-cookie", b"a"),
+        (b"set-cookie", b"b"),
+        (b"server", b"kvgate"),
+    ]
+
+
+def test_the_length_of_an_answer_that_will_change_is_dropped() -> None:
+    assert response_headers([(b"content-length", b"5"), (b"date", b"d")], keep_length=False) == [(b"date", b"d")]
+
+
+def test_a_header_is_found_whatever_its_spelling() -> None:
+    assert header([(b"X-A", b"1"), (b"x-a", b"2")], b"x-a") == b"1"
+    assert header([], b"x-a") == b""

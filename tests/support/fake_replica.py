@@ -1,0 +1,127 @@
+"""A replica that does what a request's `behaviour` says, on a real socket."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+
+_MODELS = {"object": "list", "data": [{"id": "fake", "object": "model", "created": 0, "owned_by": "vllm"}]}
+_CHUNK = b'data: {"id":"1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"x"}}]}\n\n'
+_ANSWER = {
+    "id": "1",
+    "object": "chat.completion",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "x"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
+}
+_STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@dataclass
+class FakeReplica:
+    """requests: bodies of the POSTs it got. open: how many of them it works on."""
+
+    url: str = ""
+    requests: list[Mapping[str, object]] = field(default_factory=list)
+    open: int = 0
+    _server: asyncio.Server | None = None
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def stop_listening(self) -> None:
+        """Refuse connections from now on, and close those that stand."""
+        assert self._server is not None
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            while await self._serve(reader, writer):
+                pass
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            self._tasks.discard(task)
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Answer one request. Returns whether the connection is kept."""
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+        lengths = [line.partition(":")[2] for line in head.split("\r\n") if line.startswith("content-length:")]
+        raw = await reader.readexactly(int(lengths[0]) if lengths else 0)
+        method, path, _ = head.split(" ", 2)
+        if method == "get":
+            known = {"/v1/models": _whole(200, _MODELS), "/health": _whole(200, {}), "/metrics": _whole(404, {})}
+            writer.write(known.get(path, _whole(404, {})))
+            await writer.drain()
+            return True
+        request = json.loads(raw)
+        self.requests.append(request)
+        self.open += 1
+        try:
+            return await _behave(str(request.get("behaviour", "answer")), reader, writer)
+        finally:
+            self.open -= 1
+
+
+async def _behave(behaviour: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    """Returns whether the connection is kept."""
+    match behaviour:
+        case "answer":
+            writer.write(_whole(200, _ANSWER))
+            await writer.drain()
+            return True
+        case "never answer":
+            await reader.read(1)
+        case "stream for ever":
+            writer.write(_STREAM_HEAD)
+            gone = asyncio.create_task(reader.read(1))
+            while not gone.done():
+                writer.write(_chunk(_CHUNK))
+                await writer.drain()
+                await asyncio.wait([gone], timeout=0.01)
+            gone.exception()
+        case "die before headers":
+            pass
+        case "die in a body":
+            writer.write(_whole(200, _ANSWER)[:-10])
+            await writer.drain()
+        case "die in a stream":
+            writer.write(_STREAM_HEAD + _chunk(_CHUNK))
+            await writer.drain()
+            # A reset throws away what was not read yet, so the chunk is given its time by a proper close.
+            writer.close()
+            await writer.wait_closed()
+        case _:
+            raise AssertionError(behaviour)
+    if behaviour == "die in a body":
+        writer.close()
+        await writer.wait_closed()
+    return False
+
+
+def _whole(status: int, value: object) -> bytes:
+    body = json.dumps(value).encode()
+    head = b"HTTP/1.1 %d X\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % (status, len(body))
+    return head + body
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+@contextlib.asynccontextmanager
+async def fake_replica() -> AsyncIterator[FakeReplica]:
+    """A fake replica until left."""
+    fake = FakeReplica()
+    fake._server = await asyncio.start_server(fake.accept, "127.0.0.1", 0)
+    fake.url = f"http://127.0.0.1:{fake._server.sockets[0].getsockname()[1]}"
+    try:
+        yield fake
+    finally:
+        fake.stop_listening()
+        await asyncio.gather(*fake._tasks)

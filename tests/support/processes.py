@@ -1,0 +1,103 @@
+"""Programs under test as processes of their own."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import yaml
+
+DEADLINE = 30.0
+"""Seconds that anything here may take; reached only when something is broken."""
+
+
+@dataclass
+class Running:
+    """A process that answers HTTP."""
+
+    url: str
+    process: asyncio.subprocess.Process
+    log: Path
+    config: Path | None = None
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]], what: str) -> None:
+    """Wait until the condition holds."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + DEADLINE
+    while not await condition():
+        assert loop.time() < end, f"not within {DEADLINE} s: {what}"
+        await asyncio.sleep(0.02)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextlib.asynccontextmanager
+async def process(arguments: list[str], url: str, ready: str, log: Path) -> AsyncIterator[Running]:
+    """Runs `python -m gateway ARGUMENTS` until left; entered when `ready` answers 200."""
+    with log.open("wb") as out:
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "gateway", *arguments, stdout=out, stderr=out
+        )
+    try:
+        async with httpx.AsyncClient() as client:
+
+            async def answers() -> bool:
+                assert child.returncode is None, log.read_text()
+                with contextlib.suppress(httpx.TransportError):
+                    return (await client.get(url + ready)).status_code == 200
+                return False
+
+            await eventually(answers, f"{url}{ready} answers\n{log.read_text()}")
+        yield Running(url, child, log)
+    finally:
+        if child.returncode is None:
+            child.terminate()
+        await asyncio.wait_for(child.wait(), DEADLINE)
+
+
+@contextlib.asynccontextmanager
+async def gateway_process(settings: Mapping[str, object], folder: Path) -> AsyncIterator[Running]:
+    """A gateway whose configuration file, in `folder`, says `settings`."""
+    port = free_port()
+    file = folder / f"gateway-{port}.yaml"
+    file.write_text(yaml.safe_dump({"listen": {"host": "127.0.0.1", "port": port}, **settings}))
+    url, log = f"http://127.0.0.1:{port}", folder / f"gateway-{port}.log"
+    async with process(["serve", "--config", str(file)], url, "/readyz", log) as running:
+        running.config = file
+        yield running
+
+
+@contextlib.asynccontextmanager
+async def replicas_process(count: int, folder: Path, *options: str) -> AsyncIterator[Sequence[str]]:
+    """Simulated replicas in one process; gives their URLs."""
+    # Ports in a row, below the range that the system gives out to others.
+    base = 10_000 + os.getpid() % 1000 * 16
+    urls = [f"http://127.0.0.1:{base + number}" for number in range(count)]
+    arguments = ["replica", "--count", str(count), "--port", str(base), "--kv-port", str(base + count), *options]
+    async with process(arguments, urls[-1], "/health", folder / f"replicas-{base}.log"):
+        yield urls
+
+
+async def all_joined(gateway: str, count: int) -> None:
+    """Wait until the gateway has taken in so many replicas."""
+    async with httpx.AsyncClient() as client:
+
+        async def joined() -> bool:
+            return len((await client.get(gateway + "/readyz")).json()["replicas"]) == count
+
+        await eventually(joined, f"{count} replicas have joined")
