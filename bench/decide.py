@@ -94,7 +94,7 @@ def measure(world: World, tokenizer: Tokenizer, renderer: ChatRenderer, body: Ma
 def main() -> None:
     """Print a line for each size."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tokenizer", default=str(TOKENIZER), help="a model's folder (default: the simulated replica's)")
+    parser.add_argument("--tokenizer", default=str(TOKENIZER), help="a model's folder (default: the shipped one)")
     parser.add_argument("--repeats", type=int, default=15)
     args = parser.parse_args()
     random = Random(0)

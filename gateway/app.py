@@ -73,7 +73,8 @@ class Gateway:
         self._chooser = Chooser(
             config, self._fleet, index, history, router, self._library, self._executor, Random(), self.metrics
         )
-        forwarder = Forwarder(self._fleet, self._membership, Accounts(self.metrics), monotonic)
+        accounts = Accounts(self.metrics, self._chooser.miscounted)
+        forwarder = Forwarder(self._fleet, self._membership, accounts, monotonic)
         self.openai = OpenAI(self._chooser, self._fleet, forwarder, config.limits, self.metrics, monotonic)
         self.admin = create_admin(self._fleet, index, self._chooser, self.metrics, self.missing, monotonic)
         self._watch(config.replicas)

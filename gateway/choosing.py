@@ -1,8 +1,9 @@
 """Request body -> prompt -> blocks -> matches -> decision: where the gateway asks the routing core."""
 
 import asyncio
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 
@@ -23,6 +24,15 @@ from routing.types import BlockHash, Namespace, ReplicaId
 
 _INLINE_BYTES = 8192
 """Bodies up to this size are read on the event loop: it takes less than the way to a thread and back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a request's body says to the choice."""
+
+    route: RouteRequest
+    tokens: tuple[Sequence[int], ...] = ()
+    """the token ids of each of its prompts; empty where they are not known"""
 
 
 class Chooser:
@@ -48,6 +58,7 @@ class Chooser:
         self._executor = executor
         self._random = random
         self._metrics = metrics
+        self._miscounted: set[str] = set()
         self._secret = config.hash_secret.encode()
         self.reload(config)
 
@@ -55,6 +66,14 @@ class Chooser:
         """Take in changed policies. Requests that were decided before are not touched."""
         self._config = config
         self._policies: dict[str, Policy] = {name: policy(self._random) for name, policy in POLICIES.items()}
+
+    def sends_token_ids(self, model: str) -> bool:
+        """Whether the engine gets the ids along: it is set so, and they have been right so far."""
+        return model not in self._miscounted and self._config.sends_token_ids(model)
+
+    def miscounted(self, model: str) -> None:
+        """The engine counted another number of tokens: its ids are not ours."""
+        self._miscounted.add(model)
 
     def policy(self, model: str | None, wanted: str | None = None) -> Policy:
         """The policy for a model; `wanted`, a request's own wish, where that is allowed.
@@ -70,27 +89,27 @@ class Chooser:
         """For what is routed without a look at the prompt."""
         return self._policies["least-loaded"]
 
-    async def request(self, endpoint: str, model: str | None, raw: bytes) -> RouteRequest:
+    async def request(self, endpoint: str, model: str | None, raw: bytes) -> Reading:
         """Read the prompt of a body, in a thread where it is long.
 
         Counts the reason where there is none to read. Raises BadRequest.
         """
         serving = self._fleet.serving(model) if model is not None else ()
         if model is None or not serving:
-            return RouteRequest(model)
+            return Reading(RouteRequest(model))
         replica = serving[0].replica
         reader = self._library.reader(replica)
         if reader is None:
             return self._unscored(endpoint, model, Reason.NO_TOKENIZER)
         root = partial(root_hash, self._secret, adapter=model if replica.is_adapter(model) else None)
-        read = partial(_read, reader, endpoint, raw, root, self._fleet.namespaces(model))
+        read = partial(_read, reader, endpoint, model, raw, root, self._fleet.namespaces(model))
         if len(raw) <= _INLINE_BYTES:
-            prompts = read()
+            reading = read()
         else:
-            prompts = await asyncio.get_running_loop().run_in_executor(self._executor, read)
-        if isinstance(prompts, Unscored):
-            return self._unscored(endpoint, model, prompts.reason)
-        return RouteRequest(model, prompts)
+            reading = await asyncio.get_running_loop().run_in_executor(self._executor, read)
+        if isinstance(reading, Unscored):
+            return self._unscored(endpoint, model, reading.reason)
+        return reading
 
     def decide(
         self, request: RouteRequest, policy: Policy, now: float, excluding: Set[ReplicaId] = frozenset()
@@ -125,19 +144,25 @@ class Chooser:
             matches.append(found)
         return matches
 
-    def _unscored(self, endpoint: str, model: str, reason: Reason) -> RouteRequest:
+    def _unscored(self, endpoint: str, model: str, reason: Reason) -> Reading:
         self._metrics.unscored.labels(model, endpoint, reason.value).inc()
-        return RouteRequest(model)
+        return Reading(RouteRequest(model))
 
 
 def _read(
-    reader: PromptReader, endpoint: str, raw: bytes, root: Callable[..., BlockHash], namespaces: Set[Namespace]
-) -> tuple[Prompt, ...] | Unscored:
+    reader: PromptReader,
+    endpoint: str,
+    model: str,
+    raw: bytes,
+    root: Callable[..., BlockHash],
+    namespaces: Set[Namespace],
+) -> Reading | Unscored:
     encoded = reader.read(endpoint, document(raw))
     if isinstance(encoded, Unscored):
         return encoded
     roots = {space: root(space.model, space.block_size, salt=encoded.salt) for space in namespaces}
-    return tuple(
+    prompts = tuple(
         Prompt(len(tokens), {space: block_hashes(tokens, space.block_size, parent) for space, parent in roots.items()})
         for tokens in encoded.prompts
     )
+    return Reading(RouteRequest(model, prompts), encoded.prompts)

@@ -61,6 +61,8 @@ class ModelConfig(_Section):
     """vLLM's option of that name, as are the next two"""
     trust_request_chat_template: bool = False
     exclude_tools_when_tool_choice_none: bool = False
+    send_token_ids: bool = False
+    """whether the engine gets the gateway's token ids along, which spares it template and tokenizer"""
 
 
 class CustomProfile(_Section):
@@ -137,6 +139,11 @@ class Config(_Section):
         """The policy's name for requests of this model."""
         own = self.models.get(model) if model is not None else None
         return own.policy if own and own.policy else self.policy
+
+    def sends_token_ids(self, model: str) -> bool:
+        """Whether requests of this model carry the gateway's token ids."""
+        own = self.models.get(model)
+        return own is not None and own.send_token_ids
 
     def speed(self) -> Profile:
         """The profile's figures."""

@@ -47,6 +47,9 @@ class Metrics:
         self.prediction_error = histogram(
             "prediction_error_blocks", "Predicted minus reported cached blocks", _BLOCKS, "replica", "policy"
         )
+        self.miscounted = counter(
+            "miscounted_prompts", "Answers whose prompt had another number of tokens than the gateway found", "model"
+        )
         self.unscored = counter(
             "unscored", "Requests routed without a prefix, by reason", "model", "endpoint", "reason"
         )

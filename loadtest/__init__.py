@@ -1,0 +1,1 @@
+"""Load on the gateway: simulated replicas, workloads, and what they show."""

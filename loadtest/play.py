@@ -23,6 +23,10 @@ class PlayFailed(Exception):
 class Exchange:
     """One request and its answer."""
 
+    messages: Sequence[dict[str, str]]
+    """as they were sent"""
+    sent: float
+    """when, on the clock of `time.perf_counter`"""
     ttft: float
     """seconds from sending to the first piece of text"""
     seconds: float
@@ -30,6 +34,7 @@ class Exchange:
     prompt_tokens: int
     cached_tokens: int
     """as the replica reports them"""
+    output_tokens: int
     text: str
 
 
@@ -101,4 +106,13 @@ async def ask(client: httpx.AsyncClient, model: str, messages: Sequence[dict[str
     if first is None or usage is None:
         raise PlayFailed("the stream ended without text or without usage")
     cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-    return Exchange(first - sent, time.perf_counter() - sent, usage["prompt_tokens"], cached, "".join(pieces))
+    return Exchange(
+        messages=tuple(messages),
+        sent=sent,
+        ttft=first - sent,
+        seconds=time.perf_counter() - sent,
+        prompt_tokens=usage["prompt_tokens"],
+        cached_tokens=cached,
+        output_tokens=usage["completion_tokens"],
+        text="".join(pieces),
+    )

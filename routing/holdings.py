@@ -1,8 +1,8 @@
 """How many copies of each block an engine holds, by tier and KV-cache group."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from routing.types import BlockHash, Tier
+from routing.types import BlockHash, EngineHash, Tier
 
 
 class Holdings:
@@ -26,9 +26,17 @@ class Holdings:
     def judges(self, group: int) -> bool:
         return group in self._judged
 
-    def holds(self, block: BlockHash) -> bool:
-        """Whether any group holds a copy in any tier."""
-        return any(block in copies for copies in self._copies.values())
+    def without(self, names: Mapping[EngineHash, BlockHash], hashes: Iterable[EngineHash]) -> Sequence[EngineHash]:
+        """Those of `hashes` whose named block no group holds in any tier; what has no name is left out."""
+        places = list(self._copies.values())
+        if len(places) == 1:
+            (copies,) = places
+            return [hash_ for hash_ in hashes if (block := names.get(hash_)) is not None and block not in copies]
+        return [
+            hash_
+            for hash_ in hashes
+            if (block := names.get(hash_)) is not None and not any(block in copies for copies in places)
+        ]
 
     def has(self, tier: Tier, group: int, block: BlockHash) -> bool:
         """Whether this group holds a copy in this tier."""

@@ -46,7 +46,8 @@ class Ledger:
     * A range that starts at position 0 adds no second copy of a block: that is how vLLM reports a hit under
       `kv_cache_report_mode: full`, and it looks the same as a twin. A true twin from there (a prompt that may not read
       the cache) is then counted once and given up with its first removal.
-    * A name outlives its block by `remembered` removals, because an offloaded copy may be announced later.
+    * Once the engine has offloaded a block, a name outlives its block by `remembered` removals: another copy may be
+      announced later.
 
     secret, model: what names depend on (`blocks.root_hash`).
     remembered: names kept of blocks that are gone.
@@ -59,6 +60,7 @@ class Ledger:
         self._remembered = remembered
         self._names: dict[EngineHash, BlockHash] = {}
         self._gone: deque[EngineHash] = deque()
+        self._offloads = False
         self._holdings = Holdings()
         self._waiting = Waiting(waiting)
         self._unjudged: set[int] = set()
@@ -131,20 +133,23 @@ class Ledger:
             self._waiting.park(event)
             self._waiting.add((event.tier, event.group), event.hashes)
             return changes
-        blocks = self._name(event, parent)
-        return changes + self._put(event.tier, event.group, blocks) + self._settle(event.hashes)
+        changes += self._put(event.tier, event.group, self._name(event, parent))
+        if self._waiting:
+            changes += self._settle(event.hashes)
+        return changes
 
     def _put_first(self, event: BlockStored) -> list[Change]:
         """Book a range that starts at position 0."""
         present = [self._is_counted(event.tier, event.group, hash_) for hash_ in event.hashes]
         root = root_hash(self._secret, self._model, event.block_size, adapter=event.adapter, salt=event.salt)
         blocks = self._name(event, root)
-        changes = self._settle(event.hashes)
+        changes = self._settle(event.hashes) if self._waiting else []
         new = [block for block, was in zip(blocks, present, strict=True) if not was]
         return changes + self._put(event.tier, event.group, new)
 
     def _refer(self, event: BlockStored) -> list[Change]:
         """Book blocks by their hashes alone."""
+        self._offloads = self._offloads or event.tier is not Tier.GPU
         blocks, nameless = self._look_up(event.hashes)
         if nameless:
             self._waiting.add((event.tier, event.group), nameless)
@@ -194,7 +199,7 @@ class Ledger:
     def _settle(self, hashes: Sequence[EngineHash]) -> list[Change]:
         """Give what waits for these names its place, and what follows it in turn."""
         changes: list[Change] = []
-        named = list(hashes) if self._waiting else []
+        named = list(hashes)
         followers: list[EngineHash] = []
         while named:
             hash_ = named.pop()
@@ -228,11 +233,10 @@ class Ledger:
         return [Put(tier, new)] if new else []
 
     def _retire(self, hashes: Iterable[EngineHash]) -> None:
-        """Remember names of blocks that may be gone, and forget the oldest ones that are."""
-        gone = self._gone
-        gone.extend(hashes)
-        while len(gone) > self._remembered:
-            oldest = gone.popleft()
-            block = self._names.get(oldest)
-            if block is not None and not self._holdings.holds(block):
-                del self._names[oldest]
+        """Forget names of blocks that are gone: at once, or the oldest ones of those remembered."""
+        if self._offloads:
+            gone = self._gone
+            gone.extend(hashes)
+            hashes = [gone.popleft() for _ in range(len(gone) - self._remembered)]
+        for hash_ in self._holdings.without(self._names, hashes):
+            self._names.pop(hash_, None)

@@ -71,7 +71,7 @@ def create_admin(
             raw = await request.body()
             body = parse(raw)
             policy = chooser.policy(body.model, request.headers.get("x-kvgate-policy"))
-            route = await chooser.request(endpoint, body.model, raw)
+            route = (await chooser.request(endpoint, body.model, raw)).route
             return JSONResponse(explanation(route, policy.name, *chooser.explain(route, policy, now())))
         except (BadRequest, RoutingError, ValueError) as exc:
             answer = refusal(exc if not isinstance(exc, ValueError) else BadRequest(str(exc), "x-kvgate-policy"))

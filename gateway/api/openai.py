@@ -9,7 +9,8 @@ from gateway.api.body import header, read_body
 from gateway.api.parse import Body, parse
 from gateway.api.paths import REPORTS_USAGE, SCORED, check
 from gateway.api.refusal import Answer, json_answer, refusal
-from gateway.choosing import Chooser
+from gateway.api.token_ids import TAKEN_ON, with_ids, without_ids
+from gateway.choosing import Chooser, Reading
 from gateway.config import Limits
 from gateway.errors import BadRequest, UpstreamError, UpstreamUnreachable
 from gateway.metrics import Metrics
@@ -65,15 +66,18 @@ class OpenAI:
             multipart = header(scope, b"content-type").startswith("multipart/")
             body = Body() if method == "GET" or multipart else parse(raw)
             model = body.model
+            raw = without_ids(raw, body.kv_transfer_params)
             policy = self._policy(scope, path, model)
             watch = ClientWatch(receive)
             with watch:
-                route = await self._route_request(path, model, raw, policy)
+                reading = await self._reading(path, model, raw, policy)
+            if self._sends_ids(path, body, reading):
+                raw = with_ids(raw, body.kv_transfer_params, reading.tokens[0])
             hide_usage = path in REPORTS_USAGE and body.lacks_usage
             if hide_usage:
                 raw = set_member(raw, "stream_options", _INCLUDE_USAGE)
             inbound = Inbound(scope, request_id, model or "", raw, hide_usage, arrived)
-            await self._relay(inbound, route, policy, watch, send)
+            await self._relay(inbound, reading.route, policy, watch, send)
         except ClientGone:
             self._metrics.requests.labels(model or "", "", "", "client_gone", "").inc()
         except Exception as exc:
@@ -110,10 +114,15 @@ class OpenAI:
         assert failure is not None
         raise failure
 
-    async def _route_request(self, path: str, model: str | None, raw: bytes, policy: Policy) -> RouteRequest:
+    async def _reading(self, path: str, model: str | None, raw: bytes, policy: Policy) -> Reading:
         if policy.source is PrefixSource.NONE:
-            return RouteRequest(model)
+            return Reading(RouteRequest(model))
         return await self._chooser.request(path, model, raw)
+
+    def _sends_ids(self, path: str, body: Body, reading: Reading) -> bool:
+        wanted = body.model is not None and path in TAKEN_ON and self._chooser.sends_token_ids(body.model)
+        given = body.kv_transfer_params
+        return wanted and len(reading.tokens) == 1 and (given is None or isinstance(given, dict))
 
     def _policy(self, scope: Mapping[str, Any], path: str, model: str | None) -> Policy:
         if path not in SCORED:

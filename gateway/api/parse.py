@@ -15,6 +15,7 @@ class Body(msgspec.Struct, frozen=True):
     model: str | None = None
     stream: Any = None
     stream_options: Any = None
+    kv_transfer_params: Any = None
 
     @property
     def streams(self) -> bool:
@@ -68,4 +69,4 @@ def _checked(values: Mapping[str, object]) -> Body:
     model = values.get("model")
     if model is not None and not isinstance(model, str):
         raise BadRequest(f"`model` must be a string, not {type(model).__name__}.", param="model")
-    return Body(model, values.get("stream"), values.get("stream_options"))
+    return Body(model, values.get("stream"), values.get("stream_options"), values.get("kv_transfer_params"))

@@ -10,7 +10,7 @@ are skipped, unknown kinds and media counted.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, cast
 
 import msgspec
@@ -41,7 +41,7 @@ class Batch(NamedTuple):
     events: Sequence[KVEvent]
     """in order; neighbouring removals from one tier and group are one event"""
     ignored: Mapping[str, int]
-    """events left out, by reason: `kind:<name>`, `medium:<name>`, `chunk`"""
+    """events left out, by reason: `kind:<name>`, `medium:<name>`, `chunk`; neighbouring removals count as one"""
 
 
 class _Stored(msgspec.Struct, tag="BlockStored", gc=False):
@@ -163,39 +163,42 @@ def _unigrams(tokens: Any) -> Any:
     return tokens
 
 
-def _events(items: Sequence[_Event], ignored: Counter[str]) -> list[KVEvent]:
-    events: list[KVEvent] = []
-    removed: list[EngineHash] = []
-    removed_from: tuple[Tier, int] | None = None
+def _merged(items: Iterable[_Event]) -> list[_Event]:
+    """Neighbouring removals from one place as one: the GPU pool sends an event a block, up to thousands in a batch."""
+    merged: list[_Event] = []
+    run: _Removed | None = None
     for item in items:
-        if isinstance(item, _Removed):
-            # The GPU pool sends one event a block, up to thousands in a batch.
-            tier = _TIERS.get(item.medium)
-            if tier is None:
-                ignored[f"medium:{item.medium}"] += 1
-                continue
-            place = (tier, item.group_idx or 0)
-            if place != removed_from:
-                removed, removed_from = [], place
-                events.append(BlockRemoved(removed, *place))
-            removed += _hashes(item.block_hashes)
+        if not isinstance(item, _Removed):
+            run = None
+        elif run is not None and item.medium == run.medium and item.group_idx == run.group_idx:
+            run.block_hashes += item.block_hashes
             continue
-        event = _stored(item, ignored) if isinstance(item, _Stored) else AllBlocksCleared()
-        if event is not None:
-            events.append(event)
-            removed_from = None
+        else:
+            run = item
+        merged.append(item)
+    return merged
+
+
+def _events(items: Iterable[_Event], ignored: Counter[str]) -> list[KVEvent]:
+    events: list[KVEvent] = []
+    for item in _merged(items):
+        if isinstance(item, _Cleared):
+            events.append(AllBlocksCleared())
+            continue
+        tier = _TIERS.get(item.medium)
+        if tier is None:
+            ignored[f"medium:{item.medium}"] += 1
+        elif isinstance(item, _Removed):
+            events.append(BlockRemoved(_hashes(item.block_hashes), tier, item.group_idx or 0))
+        elif tier is not Tier.GPU and item.token_ids and item.group_idx is None and item.kv_cache_spec_kind is None:
+            # LMCache's server: chunks under hashes of its own, which must not meet the engine's.
+            ignored["chunk"] += 1
+        else:
+            events.append(_stored(item, tier))
     return events
 
 
-def _stored(item: _Stored, ignored: Counter[str]) -> BlockStored | None:
-    tier = _TIERS.get(item.medium)
-    if tier is None:
-        ignored[f"medium:{item.medium}"] += 1
-        return None
-    if tier is not Tier.GPU and item.token_ids and item.group_idx is None and item.kv_cache_spec_kind is None:
-        # LMCache's server: chunks under hashes of its own, which must not meet the engine's.
-        ignored["chunk"] += 1
-        return None
+def _stored(item: _Stored, tier: Tier) -> BlockStored:
     parent = item.parent_block_hash
     salt: str | None = None
     extras: Sequence[BlockExtras | None] = ()
@@ -217,7 +220,7 @@ def _stored(item: _Stored, ignored: Counter[str]) -> BlockStored | None:
 
 def _hashes(hashes: list[Hash]) -> list[EngineHash]:
     try:
-        if min(cast(list[int], hashes), default=0) >= 0:
+        if not hashes or min(cast(list[int], hashes)) >= 0:
             return cast(list[EngineHash], hashes)
     except TypeError:
         pass

@@ -11,7 +11,7 @@ from gateway.prompt.messages import Message, conversation, for_template_without_
 from gateway.prompt.parts import MEDIA_MARK, has_media, marked
 from gateway.prompt.result import CannotScore, Reason
 from gateway.prompt.settings import PromptSettings
-from gateway.prompt.template import ChatTemplate, ContentFormat
+from gateway.prompt.template import ChatTemplate, ContentFormat, refuses_inner_system
 from gateway.prompt.tokenizer import Tokenizer
 from gateway.prompt.tools import tool_definitions
 
@@ -86,7 +86,33 @@ class ChatRenderer:
 
     def tools(self, body: Mapping[str, Any]) -> list[dict[str, Any]] | None:
         """The tools of a chat request as this model's templates get them. Raises CannotScore."""
-        return tool_definitions(body, exclude_when_choice_none=self._settings.exclude_tools_when_choice_none)
+        if self._settings.exclude_tools_when_choice_none and body.get("tool_choice") == "none":
+            return None
+        return tool_definitions(body.get("tools"))
+
+    @functools.cached_property
+    def system_first(self) -> bool:
+        """Whether one of the templates wants the system message to be the first, or there is none."""
+        no_tools: list[Any] = []
+        sources = (self._source(None, None), self._source(None, no_tools))
+        return any(source is None or refuses_inner_system(source) for source in sources)
+
+    @functools.cached_property
+    def effort_when_disabled(self) -> str:
+        """The reasoning effort that vLLM asks templates for when an Anthropic client switches thinking off.
+
+        It is `none`, but `low` where a template rejects that or takes it for one of the others.
+        """
+        if self._settings.disabled_thinking_effort != "auto":
+            return self._settings.disabled_thinking_effort
+        prompts = [self._probe(effort) for effort in ("none", "low", "medium", "high", "xhigh", "max")]
+        return "low" if prompts[0] is None or prompts[0] in prompts[1:] else "none"
+
+    def _probe(self, effort: str) -> str | None:
+        try:
+            return self.render({"messages": [{"role": "user", "content": "Hi"}], "reasoning_effort": effort}, None)[0]
+        except CannotScore:
+            return None
 
     def _arguments(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The template's variables besides messages and tools: request over server over tokenizer."""
@@ -115,19 +141,22 @@ class ChatRenderer:
         asked = fields.text(body, "chat_template")
         if asked is not None and not self._settings.trust_request_template:
             raise CannotScore(Reason.REFUSED)
-        given = asked or self._settings.chat_template
-        if given is not None:
-            source: str | None = self._named(given)
-        elif tools is None and self._processor_template is not None:
-            source = self._processor_template
-        else:
-            source = self._own(tools)
+        source = self._source(asked, tools)
         if source is None:
             raise CannotScore(Reason.NO_TEMPLATE)
         try:
             return self._compiled(source)
         except jinja2.TemplateError as exc:
             raise CannotScore(Reason.REFUSED) from exc
+
+    def _source(self, asked: str | None, tools: Sequence[Any] | None) -> str | None:
+        """The text of the template: the request's, the server's, the processor's or the tokenizer's."""
+        given = asked or self._settings.chat_template
+        if given is not None:
+            return self._named(given)
+        if tools is None and self._processor_template is not None:
+            return self._processor_template
+        return self._own(tools)
 
     def _named(self, template: str) -> str:
         """A template's text, given that or its name among the tokenizer's."""

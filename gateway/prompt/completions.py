@@ -18,8 +18,6 @@ def encode_completion(
 
     Raises CannotScore.
     """
-    if body.get("prompt_embeds") is not None:
-        raise CannotScore(Reason.PROMPT_EMBEDS)
     if body.get("suffix") is not None:
         raise CannotScore(Reason.REFUSED)
     return encode_inputs(

@@ -2,14 +2,13 @@
 
 import random
 import sys
-import threading
 from array import array
-from collections import OrderedDict
 from collections.abc import Sequence
 
 from gateway.prompt.cuts import AddedToken, Cuts
 from gateway.prompt.encoders import Encoder
 from gateway.prompt.proof import first_difference, hostile_texts
+from gateway.prompt.recent import Recent
 
 PIECE = 2048
 """characters"""
@@ -27,16 +26,13 @@ class IncrementalEncoder:
         self.name = encoder.name
         self._encoder = encoder
         self._cuts = cuts
-        self._max_bytes = max_bytes
-        self._bytes = 0
-        self._known: OrderedDict[str, array[int]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._known: Recent[str, array[int]] = Recent(max_bytes)
         self._before, self._after = _around(encoder)
 
     @property
     def cached_bytes(self) -> int:
         """What the cache holds now."""
-        return self._bytes
+        return self._known.bytes
 
     def encode(self, text: str, add_special_tokens: bool) -> Sequence[int]:
         ids = array("I", self._before if add_special_tokens else ())
@@ -47,20 +43,10 @@ class IncrementalEncoder:
         return ids
 
     def _piece(self, piece: str) -> "array[int]":
-        with self._lock:
-            known = self._known.get(piece)
-            if known is not None:
-                self._known.move_to_end(piece)
-                return known
-        ids = array("I", self._encoder.encode(piece, False))
-        size = sys.getsizeof(piece) + sys.getsizeof(ids)
-        with self._lock:
-            if piece not in self._known and size <= self._max_bytes:
-                self._known[piece] = ids
-                self._bytes += size
-                while self._bytes > self._max_bytes:
-                    oldest, its_ids = self._known.popitem(last=False)
-                    self._bytes -= sys.getsizeof(oldest) + sys.getsizeof(its_ids)
+        ids = self._known.get(piece)
+        if ids is None:
+            ids = array("I", self._encoder.encode(piece, False))
+            self._known.put(piece, ids, sys.getsizeof(piece) + sys.getsizeof(ids))
         return ids
 
 

@@ -10,9 +10,9 @@ from gateway.prompt.template import ContentFormat
 
 Message = dict[str, Any]
 
-_TOOL_CALL_KEYS = ("id", "function", "type")
+_CALL_KEYS = ("id", "function", "type")
 _FUNCTION_KEYS = ("arguments", "name")
-_DEVELOPER_TOOL_KEYS = ("function", "type")
+_TOOL_KEYS = ("function", "type")
 _DEFINITION_KEYS = ("name", "description", "parameters", "strict")
 
 
@@ -24,6 +24,35 @@ def conversation(messages: object, form: ContentFormat) -> list[Message]:
     if not isinstance(messages, list):
         raise CannotScore(Reason.MALFORMED)
     return [_message(message, form) for message in messages]
+
+
+def as_validated(messages: object) -> object:
+    """A chat request's `messages` with the fields of tool calls and of a developer's tools in the engine's own order.
+
+    Its validation leaves them so, and templates show it by `tojson`. What isn't valid is left as it is.
+    """
+    if not isinstance(messages, list):
+        return messages
+    return [_validated(message) if isinstance(message, Mapping) else message for message in messages]
+
+
+def _validated(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    calls, tools = message.get("tool_calls"), message.get("tools")
+    if isinstance(calls, list) and all(_has_function(call) for call in calls):
+        ordered = [
+            _ordered(call, _CALL_KEYS) | {"function": _ordered(call["function"], _FUNCTION_KEYS)} for call in calls
+        ]
+        message = {**message, "tool_calls": ordered}
+    if message.get("role") == "developer" and isinstance(tools, list) and all(_is_valid_tool(tool) for tool in tools):
+        ordered = [
+            _ordered(tool, _TOOL_KEYS) | {"function": _ordered(tool["function"], _DEFINITION_KEYS)} for tool in tools
+        ]
+        message = {**message, "tools": ordered}
+    return message
+
+
+def _has_function(call: object) -> bool:
+    return isinstance(call, Mapping) and isinstance(call.get("function"), Mapping)
 
 
 def for_template_without_developer(messages: Sequence[Message]) -> Sequence[Message]:
@@ -68,7 +97,7 @@ def _message(message: object, form: ContentFormat) -> Message:
         if isinstance(value := message.get(name), str):
             result[name] = value
     if role == "developer":
-        result["tools"] = _developer_tools(message.get("tools"))
+        result["tools"] = message.get("tools")
     return result
 
 
@@ -91,8 +120,7 @@ def _tool_call(call: object) -> Message:
     function = call.get("function")
     if not isinstance(function, Mapping):
         raise CannotScore(Reason.REFUSED)
-    arguments = _ordered(function, _FUNCTION_KEYS) | {"arguments": _arguments(function.get("arguments"))}
-    return _ordered(call, _TOOL_CALL_KEYS) | {"function": arguments}
+    return {**call, "function": {**function, "arguments": _arguments(function.get("arguments"))}}
 
 
 def _arguments(value: object) -> Mapping[str, Any]:
@@ -105,19 +133,10 @@ def _arguments(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _developer_tools(tools: object) -> object:
-    """A developer message's own tools: in the engine's order if it finds them valid, else as they came."""
-    if not isinstance(tools, list) or not all(_is_valid_tool(tool) for tool in tools):
-        return tools
-    return [
-        _ordered(tool, _DEVELOPER_TOOL_KEYS) | {"function": _ordered(tool["function"], _DEFINITION_KEYS)}
-        for tool in tools
-    ]
-
-
-def _is_valid_tool(tool: object) -> bool:
-    if not isinstance(tool, Mapping) or not isinstance(function := tool.get("function"), Mapping):
+def _is_valid_tool(tool: Any) -> bool:
+    if not _has_function(tool):
         return False
+    function = tool["function"]
     return (
         tool.get("type") == "function"
         and isinstance(function.get("name"), str)
@@ -128,7 +147,7 @@ def _is_valid_tool(tool: object) -> bool:
 
 
 def _ordered(mapping: Mapping[str, Any], first: Iterable[str]) -> Message:
-    """The engine's validation puts the fields it knows first, in its own order, which `tojson` makes visible."""
+    """The fields in `first`, in that order, then the others."""
     known = {name: mapping[name] for name in first if name in mapping}
     return known | {name: value for name, value in mapping.items() if name not in known}
 

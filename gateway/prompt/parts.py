@@ -40,7 +40,7 @@ _KNOWN_FIELDS = frozenset(
 )
 """fields that vLLM knows of some part; a text part hands over to the template only those that it doesn't know"""
 
-_BILLING_HEADER = "x-anthropic-billing-header"
+BILLING_HEADER = "x-anthropic-billing-header"
 
 
 def parse_parts(parts: Iterable[object], form: ContentFormat) -> Any:
@@ -79,7 +79,7 @@ def without_billing_header(parts: Iterable[object]) -> Iterator[object]:
     for part in parts:
         is_text = isinstance(part, Mapping) and part.get("type") == "text"
         text = part.get("text") if isinstance(part, Mapping) and is_text else part
-        if not isinstance(text, str) or not text.startswith(_BILLING_HEADER):
+        if not isinstance(text, str) or not text.startswith(BILLING_HEADER):
             yield part
         elif rest := text.partition("\n")[2]:
             yield {**part, "text": rest} if isinstance(part, Mapping) else rest

@@ -1,15 +1,18 @@
 """Reads requests' prompts: the package's front door, one reader for each base model."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import jinja2
 
-from gateway.prompt import fields
+from gateway.prompt import anthropic, fields, responses
 from gateway.prompt.chat import ChatRenderer
-from gateway.prompt.completions import encode_completion
+from gateway.prompt.completions import encode_completion, encode_inputs
+from gateway.prompt.eligible import refuse_unscorable
+from gateway.prompt.messages import as_validated
+from gateway.prompt.model_files import processor_template, refuse_own_renderer
 from gateway.prompt.result import CannotScore, EncodedPrompts, Reason, Unscored
 from gateway.prompt.settings import PromptSettings
 from gateway.prompt.tokenizer import Tokenizer, TokenizerError, load_tokenizer
@@ -34,9 +37,13 @@ class PromptReader:
             self._chat = ChatRenderer(tokenizer, settings, processor_template=processor_template)
         except jinja2.TemplateError as exc:
             raise TokenizerError(f"the chat template can't be compiled: {exc}") from exc
-        self._readers = {
+        self._readers: Mapping[str, Callable[[Mapping[str, Any]], EncodedPrompts]] = {
             "/v1/chat/completions": self._read_chat,
             "/v1/completions": self._read_completion,
+            "/v1/responses": self._read_responses,
+            "/v1/messages": self._read_anthropic,
+            "/v1/embeddings": self._read_embeddings,
+            "/tokenize": self._read_tokenize,
         }
 
     @property
@@ -55,8 +62,7 @@ class PromptReader:
         if reader is None:
             return Unscored(Reason.ENDPOINT)
         try:
-            if fields.mapping(body, "kv_transfer_params").get("prompt_token_ids") is not None:
-                return Unscored(Reason.FORWARDED_IDS)
+            refuse_unscorable(endpoint, body)
             encoded = reader(body)
         except CannotScore as exc:
             return Unscored(exc.reason)
@@ -65,36 +71,69 @@ class PromptReader:
         return encoded if all(len(prompt) for prompt in encoded.prompts) else Unscored(Reason.EMPTY)
 
     def _read_chat(self, body: Mapping[str, Any]) -> EncodedPrompts:
-        echoed = fields.whole(body, "top_logprobs") or 0 if fields.flag(body, "echo", False) else None
-        _refuse_prompt_logprobs(body, echoed)
+        if body.get("tools") == []:
+            raise CannotScore(Reason.REFUSED)
         limit = body.get("max_completion_tokens")
         truncation = self._truncation(body, generates=bool(body.get("max_tokens") if limit is None else limit))
-        text, has_media = self._chat.render(body, self._chat.tools(body))
+        return self._encode_chat({**body, "messages": as_validated(body.get("messages"))}, body, truncation)
+
+    def _read_responses(self, body: Mapping[str, Any]) -> EncodedPrompts:
+        cut = {} if body.get("truncation", "disabled") == "disabled" else {"truncate_prompt_tokens": -1}
+        truncation = self._truncation(cut, generates=bool(body.get("max_output_tokens")))
+        # Unlike for chats, the tokenizer adds its own special tokens to what the template gave.
+        return self._encode_chat(responses.chat_request(body) | {"add_special_tokens": True}, body, truncation)
+
+    def _read_anthropic(self, body: Mapping[str, Any]) -> EncodedPrompts:
+        chat = anthropic.chat_request(
+            body, system_first=self._chat.system_first, effort_when_disabled=self._chat.effort_when_disabled
+        )
+        chat["messages"] = as_validated(chat["messages"])
+        return self._encode_chat(chat, body, self._truncation({}))
+
+    def _read_tokenize(self, body: Mapping[str, Any]) -> EncodedPrompts:
+        if "messages" not in body:
+            text = fields.text(body, "prompt")
+            if text is None:
+                raise CannotScore(Reason.MALFORMED)
+            return EncodedPrompts((self._tokenizer.encode(text, fields.flag(body, "add_special_tokens", True)),))
+        ignored = ("documents", "reasoning_effort", "tool_choice")
+        chat = {name: value for name, value in body.items() if name not in ignored}
+        return self._encode_chat(chat | {"messages": as_validated(body["messages"])}, {}, self._truncation({}))
+
+    def _encode_chat(self, chat: Mapping[str, Any], body: Mapping[str, Any], truncation: Truncation) -> EncodedPrompts:
+        """chat: a chat request, perhaps converted; body: the request as it came."""
+        text, has_media = self._chat.render(chat, self._chat.tools(chat))
         salt = fields.salt(body)
-        add_special_tokens = fields.flag(body, "add_special_tokens", False)
+        add_special_tokens = fields.flag(chat, "add_special_tokens", False)
         if has_media:
             ids = self._tokenizer.encode(self._before_last_boundary(text), add_special_tokens)
             return EncodedPrompts((ids,), salt, images_from=len(ids))
         return EncodedPrompts((truncation.encode(self._tokenizer, text, add_special_tokens),), salt)
 
     def _read_completion(self, body: Mapping[str, Any]) -> EncodedPrompts:
-        _refuse_prompt_logprobs(body, fields.whole(body, "logprobs") if fields.flag(body, "echo", False) else None)
         truncation = self._truncation(body, generates=bool(body.get("max_tokens", 16)))
         return EncodedPrompts(encode_completion(body, self._tokenizer, truncation), fields.salt(body))
 
-    def _truncation(self, body: Mapping[str, Any], *, generates: bool) -> Truncation:
+    def _read_embeddings(self, body: Mapping[str, Any]) -> EncodedPrompts:
+        if body.get("padding") not in (None, "do_not_pad"):
+            raise CannotScore(Reason.TRUNCATION)
+        truncation = Truncation(
+            body, max_model_len=self._settings.max_model_len, generates=False, tokenizer_cuts="right"
+        )
+        if "messages" in body:
+            chat = {"add_generation_prompt": False, **body, "messages": as_validated(body["messages"]), "tools": None}
+            return self._encode_chat(chat, body, truncation)
+        add_special_tokens = fields.flag(body, "add_special_tokens", True)
+        inputs = encode_inputs(body.get("input"), self._tokenizer, truncation, add_special_tokens=add_special_tokens)
+        return EncodedPrompts(inputs, fields.salt(body))
+
+    def _truncation(self, body: Mapping[str, Any], *, generates: bool = True) -> Truncation:
         return Truncation(body, max_model_len=self._settings.max_model_len, generates=generates)
 
     def _before_last_boundary(self, text: str) -> str:
         """Text up to the end of its last added token: what follows can't change how that is encoded."""
         tokens = (token.content for token in self._tokenizer.added_tokens)
         return text[: max((text.rfind(token) + len(token) for token in tokens if token in text), default=0)]
-
-
-def _refuse_prompt_logprobs(body: Mapping[str, Any], echoed: int | None) -> None:
-    """echoed: the logprobs that `echo` asks for of the prompt, if it does."""
-    if body.get("prompt_logprobs") is not None or echoed is not None:
-        raise CannotScore(Reason.PROMPT_LOGPROBS)
 
 
 def load(
@@ -108,7 +147,10 @@ def load(
     """A reader for a model.
 
     source: the model's folder, or its name on the hub, looked up in the local cache unless `download`.
-    Raises TokenizerError.
+    Raises NotReproducible for models that vLLM renders by code of its own, else TokenizerError.
     """
+    refuse_own_renderer(source, revision)
     tokenizer = load_tokenizer(source, revision=revision, download=download, trust_remote_code=trust_remote_code)
-    return PromptReader(tokenizer, settings or PromptSettings())
+    return PromptReader(
+        tokenizer, settings or PromptSettings(), processor_template=processor_template(source, revision)
+    )

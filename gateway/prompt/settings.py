@@ -19,5 +19,7 @@ class PromptSettings:
     """`--trust-request-chat-template`"""
     exclude_tools_when_choice_none: bool = False
     """`--exclude-tools-when-tool-choice-none`"""
+    disabled_thinking_effort: Literal["auto", "none", "low", "medium", "high", "xhigh", "max"] = "auto"
+    """`--anthropic-disabled-thinking-effort`"""
     max_model_len: int | None = None
     """`--max-model-len` in tokens, for requests that are cut to it; None if not known"""

@@ -17,6 +17,8 @@ from gateway.prompt.result import CannotScore, Reason
 
 ContentFormat = Literal["string", "openai"]
 
+_TEMPLATE_FAULTS = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, RecursionError)
+"""what a template's expressions may raise besides Jinja's own errors"""
 _CONTINUE_HERE = "CONTINUE_FINAL_MESSAGE_TAG "
 
 
@@ -68,15 +70,7 @@ class ChatTemplate:
                 documents=documents,
                 add_generation_prompt=add_generation_prompt,
             )
-        except (
-            jinja2.TemplateError,
-            TypeError,
-            ValueError,
-            LookupError,
-            ArithmeticError,
-            AttributeError,
-            RecursionError,
-        ) as exc:
+        except (jinja2.TemplateError, *_TEMPLATE_FAULTS) as exc:
             raise CannotScore(Reason.REFUSED) from exc
         return text if ending is None else _cut_after(text, ending)
 
@@ -109,6 +103,23 @@ def _cut_after(rendered: str, ending: str) -> str:
         return rendered[:at]
     # The template trimmed the message, mark and all, so the space before the mark would not be there without it.
     return rendered[:at].rstrip()
+
+
+def refuses_inner_system(source: str) -> bool:
+    """Whether the template rejects a system message between other turns, as vLLM finds out for Anthropic requests.
+
+    It tries it without the functions and variables that templates are otherwise given, so that a template which needs
+    one of them counts as one that refuses.
+    """
+    environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols]
+    )
+    turns = [{"role": role, "content": "t"} for role in ("system", "user", "system", "user")]
+    try:
+        environment.from_string(source).render(messages=turns, add_generation_prompt=False)
+    except (jinja2.TemplateError, *_TEMPLATE_FAULTS):
+        return True
+    return False
 
 
 def _environment() -> jinja2.Environment:

@@ -6,20 +6,17 @@ from typing import Any
 from gateway.prompt.result import CannotScore, Reason
 
 
-def tool_definitions(body: Mapping[str, Any], *, exclude_when_choice_none: bool) -> list[dict[str, Any]] | None:
-    """The `tools` of a chat request; None where the template gets none.
+def tool_definitions(tools: object) -> list[dict[str, Any]] | None:
+    """The `tools` of a chat request as the template gets them.
 
     Unknown keys are dropped, a missing description or parameters become null, `strict` and `defer_loading` appear only
     where they are set.
     Raises CannotScore.
     """
-    tools = body.get("tools")
-    if tools is None or (exclude_when_choice_none and body.get("tool_choice") == "none"):
+    if tools is None:
         return None
     if not isinstance(tools, list):
         raise CannotScore(Reason.MALFORMED)
-    if not tools:
-        raise CannotScore(Reason.REFUSED)
     return [_definition(tool) for tool in tools]
 
 

@@ -11,8 +11,11 @@ from gateway.prompt.tokenizer import Tokenizer
 class Truncation:
     """How one request's prompts are cut."""
 
-    def __init__(self, body: Mapping[str, Any], *, max_model_len: int | None, generates: bool = True) -> None:
+    def __init__(
+        self, body: Mapping[str, Any], *, max_model_len: int | None, generates: bool, tokenizer_cuts: str = "left"
+    ) -> None:
         """generates: whether tokens are to follow. Then a prompt cut to the model's length leaves room for one.
+        tokenizer_cuts: the side that the engine's tokenizer cuts on, `left` for models that generate, else `right`.
 
         Raises CannotScore where the length isn't known.
         """
@@ -28,6 +31,7 @@ class Truncation:
             raise CannotScore(Reason.REFUSED)
         self._keep = keep
         self._side = side
+        self._tokenizer_cuts = tokenizer_cuts
 
     def encode(self, tokenizer: Tokenizer, text: str, add_special_tokens: bool) -> Sequence[int]:
         """Encode and cut.
@@ -46,13 +50,14 @@ class Truncation:
         room = self._keep - added
         if room < 0:
             raise CannotScore(Reason.TRUNCATION)
-        return [*ids[:before], *bare[len(bare) - room :], *ids[before + len(bare) :]]
+        kept = bare[:room] if self._tokenizer_cuts == "right" else bare[len(bare) - room :]
+        return [*ids[:before], *kept, *ids[before + len(bare) :]]
 
     def cut(self, ids: Sequence[int]) -> Sequence[int]:
-        """Cut finished ids. vLLM's tokenizers cut on the left unless told otherwise."""
+        """Cut finished ids."""
         if self._keep is None or len(ids) <= self._keep:
             return ids
-        return ids[: self._keep] if self._side == "right" else ids[len(ids) - self._keep :]
+        return ids[: self._keep] if (self._side or self._tokenizer_cuts) == "right" else ids[len(ids) - self._keep :]
 
 
 def _added_in_front(ids: Sequence[int], bare: Sequence[int]) -> int:

@@ -1,6 +1,7 @@
 """What is written down when a request ends: metrics, the prediction against the truth, one log line."""
 
 import logging
+from collections.abc import Callable
 
 from gateway.metrics import Metrics
 from gateway.relay.inbound import Inbound
@@ -11,10 +12,15 @@ logger = logging.getLogger(__name__)
 
 
 class Accounts:
-    """Keeps the books of forwarded requests."""
+    """Keeps the books of forwarded requests.
 
-    def __init__(self, metrics: Metrics) -> None:
+    on_miscount: called with the model of a prompt that the engine counted otherwise than the gateway: their tokens
+    differ, so what is predicted for it can't be trusted.
+    """
+
+    def __init__(self, metrics: Metrics, on_miscount: Callable[[str], None]) -> None:
         self._metrics = metrics
+        self._on_miscount = on_miscount
 
     def ended(self, inbound: Inbound, decision: Decision, block_size: int, outcome: Outcome, now: float) -> None:
         """A request that a replica answered is over. now: seconds of the clock that `inbound.arrived` is of."""
@@ -43,6 +49,13 @@ class Accounts:
         if usage is None:
             return
         self._metrics.prompt_tokens.labels(model, decision.policy).inc(usage.prompt_tokens)
+        if decision.prompt_tokens not in (0, usage.prompt_tokens):
+            self._metrics.miscounted.labels(model).inc()
+            self._on_miscount(model)
+            logger.error(
+                "model %s: a prompt has %d tokens, not %d: tokenizer, template or settings differ from the engine's",
+                model, usage.prompt_tokens, decision.prompt_tokens,
+            )  # fmt: skip
         if usage.cached_tokens is None:
             return
         self._metrics.cached_tokens.labels(model, decision.policy).inc(usage.cached_tokens)

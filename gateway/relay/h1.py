@@ -15,15 +15,6 @@ JOIN_BYTES = 65_536
 """Up to here copying a body behind its head is cheaper than a second write."""
 
 
-def request_head(method: bytes, target: bytes, headers: RawHeaders) -> bytes:
-    """Request line and headers as they go on the wire. Raises ValueError if one of them holds a line break."""
-    lines = [b"%b %b HTTP/1.1" % (method, target), *map(b": ".join, headers), b"", b""]
-    head = b"\r\n".join(lines)
-    if head.count(b"\n") != len(lines) - 1 or head.count(b"\r") != len(lines) - 1:
-        raise ValueError("a line break inside a request header")
-    return head
-
-
 class Connection(asyncio.Protocol):
     """Carries one exchange at a time.
 
@@ -78,7 +69,10 @@ class Connection(asyncio.Protocol):
             self._transport.writelines((head, body))
         self._deadline.set(self._limits.response)
         try:
-            await response.head()
+            await response.changed()
+            if not response.status:
+                assert response.error is not None
+                raise response.error
         except BaseException:
             self.abort()
             raise

@@ -1,6 +1,6 @@
 """Which headers cross the gateway, in either direction."""
 
-from collections.abc import Iterable
+from functools import lru_cache
 
 from gateway.relay.upstream import RawHeaders
 
@@ -12,6 +12,15 @@ _NOT_FORWARDED = _HOP_BY_HOP | {b"host", b"content-length", b"expect", b"proxy-a
 _OWN_PREFIX = b"x-kvgate-"
 
 
+def message_head(first_line: bytes, headers: RawHeaders) -> bytes:
+    """First line and headers as they go on the wire. Raises ValueError if one of them holds a line break."""
+    lines = [first_line, *map(b": ".join, headers), b"", b""]
+    head = b"\r\n".join(lines)
+    if head.count(b"\n") != len(lines) - 1 or head.count(b"\r") != len(lines) - 1:
+        raise ValueError("a line break inside a header")
+    return head
+
+
 def request_headers(
     headers: RawHeaders, *, authority: bytes, length: int | None, plain: bool = False, extra: RawHeaders = ()
 ) -> list[tuple[bytes, bytes]]:
@@ -21,16 +30,18 @@ def request_headers(
     plain: the gateway will look into the answer, so the client's Accept-Encoding must not get it compressed.
     extra: set by the gateway; they replace the client's of the same names (lower case).
     """
-    dropped = _NOT_FORWARDED
+    dropped = _union(_NOT_FORWARDED, (b"accept-encoding",) if plain else (), tuple([name for name, _ in extra]))
+    named: frozenset[bytes] = frozenset()
     kept = [(b"host", authority)]
-    for name, value in headers:
-        if name == b"connection" and value not in (b"keep-alive", b"close"):
-            dropped = dropped.union(_tokens(value))
-    if plain:
-        dropped = dropped | {b"accept-encoding"}
-    if extra:
-        dropped = dropped.union(name for name, _ in extra)
-    kept += [h for h in headers if h[0] not in dropped and not h[0].startswith(_OWN_PREFIX)]
+    for pair in headers:
+        name = pair[0]
+        if name not in dropped:
+            if not name.startswith(_OWN_PREFIX):
+                kept.append(pair)
+        elif name == b"connection":
+            named = named.union(_named_by(pair[1]))
+    if named:
+        kept = [pair for pair in kept if pair[0] not in named]
     kept += extra
     if length is not None:
         kept.append((b"content-length", b"%d" % length))
@@ -44,16 +55,17 @@ def response_headers(
 
     keep_length: the body goes on unchanged.
     """
-    lowered = [(name.lower(), value) for name, value in headers]
-    dropped = _HOP_BY_HOP
-    for name, value in lowered:
-        if name == b"connection" and value not in (b"keep-alive", b"close"):
-            dropped = dropped.union(_tokens(value))
-    if not keep_length:
-        dropped = dropped | {b"content-length"}
-    if extra:
-        dropped = dropped.union(name for name, _ in extra)
-    kept = [h for h in lowered if h[0] not in dropped]
+    dropped = _union(_HOP_BY_HOP, () if keep_length else (b"content-length",), tuple([name for name, _ in extra]))
+    named: frozenset[bytes] = frozenset()
+    kept = []
+    for name, value in headers:
+        lower = name.lower()
+        if lower not in dropped:
+            kept.append((lower, value))
+        elif lower == b"connection":
+            named = named.union(_named_by(value))
+    if named:
+        kept = [pair for pair in kept if pair[0] not in named]
     kept += extra
     return kept
 
@@ -66,5 +78,13 @@ def header(headers: RawHeaders, name: bytes) -> bytes:
     return b""
 
 
-def _tokens(value: bytes) -> Iterable[bytes]:
-    return (token.strip().lower() for token in value.split(b","))
+@lru_cache(maxsize=64)
+def _union(always: frozenset[bytes], also: tuple[bytes, ...], extra: tuple[bytes, ...]) -> frozenset[bytes]:
+    return always.union(also, extra)
+
+
+def _named_by(connection: bytes) -> frozenset[bytes]:
+    """The headers that a Connection header declares to be hop-by-hop."""
+    if connection in (b"keep-alive", b"close"):
+        return frozenset()
+    return frozenset(token.strip().lower() for token in connection.split(b",")) - {b"host"}

@@ -5,7 +5,8 @@ import ssl
 from collections import deque
 
 from gateway.errors import UpstreamUnreachable
-from gateway.relay.h1 import Connection, request_head
+from gateway.relay.h1 import Connection
+from gateway.relay.headers import message_head
 from gateway.relay.limits import Limits
 from gateway.relay.origin import Origin
 from gateway.relay.upstream import RawHeaders, UpstreamResponse
@@ -67,7 +68,7 @@ class Pool:
         Raises UpstreamUnreachable when nothing was done there, UpstreamBroken, UpstreamTimeout.
         Cancelled, it closes its connection, so that the engine stops.
         """
-        head = request_head(method, target, headers)
+        head = message_head(b"%b %b HTTP/1.1" % (method, target), headers)
         bodiless = method == b"HEAD"
         connection = await self._acquire(fresh=False)
         try:
@@ -82,26 +83,23 @@ class Pool:
         for ticket in self._queue:
             if ticket.waiter is not None and not ticket.waiter.done():
                 ticket.waiter.set_exception(UpstreamUnreachable("the replica has left"))
-        self._act(self._settle())
+        self._reap()
 
     def _settle(self) -> list[Connection]:
-        """Match those who wait with what is free.
+        """Match those who wait with what is free, in the order in which they came.
 
-        1. Idle connections past their age, or all of them if the pool is closed, leave.
-        2. A ticket that may have a used connection gets the youngest idle one.
-        3. Any ticket gets the right to open one while there is room, which the oldest idle one may have to make.
+        1. One that may have a used connection gets the youngest idle one, if that is not past its age.
+        2. Any gets the right to open one while there is room, which the oldest idle one may have to make.
+        3. Nothing is free, so the rest waits.
 
         Returns the connections to close; they are out of the pool's state already.
         """
         leaving: list[Connection] = []
-        horizon = self._loop.time() - self._limits.keep_alive
-        while self._idle and (self._closed or next(iter(self._idle)).idle_since <= horizon):
-            leaving.append(self._pop_oldest())
         while self._queue and not self._closed:
             ticket = self._queue[0]
             if self._idle and not ticket.fresh:
                 connection, _ = self._idle.popitem()
-                if not connection.usable:
+                if not connection.usable or connection.idle_since <= self._horizon():
                     leaving.append(connection)
                     continue
                 ticket.connection = connection
@@ -118,22 +116,30 @@ class Pool:
                 ticket.waiter.set_result(None)
         return leaving
 
+    def _horizon(self) -> float:
+        """Connections idle since then or longer are past their age."""
+        return self._loop.time() - self._limits.keep_alive
+
     def _pop_oldest(self) -> Connection:
         oldest = next(iter(self._idle))
         del self._idle[oldest]
         return oldest
 
     def _act(self, leaving: list[Connection]) -> None:
-        """Close those who leave, and see to it that the idle ones are looked at when the oldest comes of age."""
         for connection in leaving:
             connection.abort()
-        if self._idle and self._reaper is None:
-            due = next(iter(self._idle)).idle_since + self._limits.keep_alive
-            self._reaper = self._loop.call_at(due, self._reap)
 
     def _reap(self) -> None:
+        """Close the idle connections past their age, or all of them in a closed pool, and come back for the others."""
+        horizon = self._horizon()
+        leaving: list[Connection] = []
+        while self._idle and (self._closed or next(iter(self._idle)).idle_since <= horizon):
+            leaving.append(self._pop_oldest())
         self._reaper = None
-        self._act(self._settle())
+        if self._idle:
+            due = next(iter(self._idle)).idle_since + self._limits.keep_alive
+            self._reaper = self._loop.call_at(due, self._reap)
+        self._act(leaving)
 
     def _freed(self, connection: Connection) -> None:
         """A connection's exchange is over, or it has closed."""
@@ -143,7 +149,12 @@ class Pool:
         else:
             connection.idle_since = self._loop.time()
             self._idle[connection] = None
-        self._act(self._settle())
+            if self._closed:
+                self._reap()
+            elif self._reaper is None:
+                self._reaper = self._loop.call_later(self._limits.keep_alive, self._reap)
+        if self._queue:
+            self._act(self._settle())
 
     async def _acquire(self, *, fresh: bool) -> Connection:
         """A connection that is this caller's alone; one that nobody has used before if `fresh`."""
@@ -155,7 +166,7 @@ class Pool:
                 await self._wait(ticket)
             if ticket.connection is None:
                 return await self._connect()
-            if ticket.connection.usable:
+            if ticket.waiter is None or ticket.connection.usable:  # it may have closed on the way from the queue
                 return ticket.connection
         raise UpstreamUnreachable("the replica has left")
 

@@ -2,15 +2,16 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 
+import msgspec
+
 from gateway.errors import UpstreamError, UpstreamTimeout
-from gateway.relay.headers import header, response_headers
+from gateway.relay.headers import response_headers
 from gateway.relay.sse import StreamTap
 from gateway.relay.upstream import RawHeaders, UpstreamResponse
 from gateway.relay.usage import Usage, read_answer
-from gateway.relay.watch import ClientGone, ClientWatch, Send
+from gateway.relay.watch import ClientGone, ClientWatch, Message, Send
 
 WHOLE_BYTES = 1_048_576
 """Up to here an answer that is no stream is sent in one piece, so that one which breaks off can still become a 502."""
@@ -23,8 +24,7 @@ class Ending(Enum):
     UPSTREAM_TIMEOUT = "upstream_timeout"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """How an exchange went once the replica had answered.
 
     first_byte_at: by the relay's clock; of a stream its first event, None if nothing came.
@@ -68,8 +68,13 @@ class Relay:
         self._first_byte_at: float | None = None
         self._usage: Usage | None = None
         self._sent = 0
-        plain = not header(upstream.headers, b"content-encoding")
-        kind = header(upstream.headers, b"content-type")
+        kind, plain = b"", True
+        for name, value in upstream.headers:
+            lower = name.lower()
+            if lower == b"content-type":
+                kind = value
+            elif lower == b"content-encoding":
+                plain = False
         self._tap = StreamTap(hide_usage=hide_usage and plain) if kind.startswith(b"text/event-stream") else None
         self._readable = plain and kind.startswith(b"application/json") and upstream.status == 200
 
@@ -88,12 +93,14 @@ class Relay:
             self._upstream.close()
         if rest is not None:
             self._watch.stand_down()
-            await self._body(rest, more=False)
+            await self._send(self._part(rest, more=False))
         return self._outcome(ending)
 
     async def _pass_stream(self, tap: StreamTap) -> tuple[Ending, bytes | None]:
-        upstream, clock = self._upstream, self._clock
-        await self._start()
+        upstream, clock, send = self._upstream, self._clock, self._send
+        await send(self._start())
+        if not upstream.buffered:
+            await send(self._part(b"", more=True))  # what a server may hold back until it knows more
         try:
             while True:
                 data = await upstream.read()
@@ -104,42 +111,45 @@ class Relay:
                 if upstream.ended:
                     return Ending.COMPLETE, data + tap.finish()
                 if data:
-                    await self._body(data, more=True)
+                    await send(self._part(data, more=True))
         except UpstreamError as exc:
             return _ending_of(exc), tap.abandon() + _error_event(exc)
 
     async def _pass_whole(self) -> tuple[Ending, bytes | None]:
-        upstream = self._upstream
-        parts: list[bytes] = []
-        size = 0
-        while size <= WHOLE_BYTES:
-            data = await upstream.read()
-            if self._first_byte_at is None and data:
-                self._note_first_byte(self._clock())
-            parts.append(data)
-            size += len(data)
-            if upstream.ended:
-                body = data if len(parts) == 1 else b"".join(parts)
-                answer = read_answer(body) if self._readable else None
-                self._usage = answer.counts() if answer is not None else None
-                await self._start()
-                return Ending.COMPLETE, body
-        await self._start()
-        await self._body(b"".join(parts), more=True)
+        upstream, send = self._upstream, self._send
+        body = await upstream.read()
+        if body:
+            self._note_first_byte(self._clock())
+        if not upstream.ended:
+            body = await self._collect(body)
+        await send(self._start())
+        if upstream.ended:
+            answer = read_answer(body) if self._readable else None
+            self._usage = answer.counts() if answer is not None else None
+            return Ending.COMPLETE, body
+        await send(self._part(body, more=True))
         try:
             while not upstream.ended:
-                await self._body(await upstream.read(), more=True)
+                await send(self._part(await upstream.read(), more=True))
         except UpstreamError as exc:
             return _ending_of(exc), None
         return Ending.COMPLETE, b""
 
-    async def _start(self) -> None:
-        headers = response_headers(self._upstream.headers, extra=self._extra)
-        await self._send({"type": "http.response.start", "status": self._upstream.status, "headers": headers})
+    async def _collect(self, begun: bytes) -> bytes:
+        """The body as far as it is kept: up to its end, or until it is too long for that."""
+        parts, size = [begun], len(begun)
+        while not self._upstream.ended and size <= WHOLE_BYTES:
+            parts.append(await self._upstream.read())
+            size += len(parts[-1])
+        return b"".join(parts)
 
-    async def _body(self, data: bytes, *, more: bool) -> None:
+    def _start(self) -> Message:
+        headers = response_headers(self._upstream.headers, extra=self._extra)
+        return {"type": "http.response.start", "status": self._upstream.status, "headers": headers}
+
+    def _part(self, data: bytes, *, more: bool) -> Message:
         self._sent += len(data)
-        await self._send({"type": "http.response.body", "body": data, "more_body": more})
+        return {"type": "http.response.body", "body": data, "more_body": more}
 
     def _note_first_byte(self, now: float) -> None:
         self._first_byte_at = now

@@ -21,9 +21,10 @@ class UpstreamResponse:
     """Status and raw headers, then the body part by part. Belongs to one reader, who must `close` it.
 
     ended: the body is complete; what has come and was not read yet is the rest of it.
+    error: why it will never be.
     """
 
-    __slots__ = ("_error", "_loop", "_parts", "_source", "_waiter", "buffered", "ended", "headers", "status")
+    __slots__ = ("_loop", "_parts", "_source", "_waiter", "buffered", "ended", "error", "headers", "status")
 
     def __init__(self, source: Source, loop: asyncio.AbstractEventLoop) -> None:
         self.status = 0
@@ -33,7 +34,7 @@ class UpstreamResponse:
         self._source: Source | None = source
         self._loop = loop
         self._parts: list[bytes] = []
-        self._error: UpstreamError | None = None
+        self.error: UpstreamError | None = None
         self._waiter: asyncio.Future[None] | None = None
 
     async def read(self) -> bytes:
@@ -44,8 +45,8 @@ class UpstreamResponse:
         """
         parts = self._parts
         while not parts:
-            if self._error is not None:
-                raise self._error
+            if self.error is not None:
+                raise self.error
             if self.ended:
                 return b""
             if self._source is None:
@@ -65,13 +66,6 @@ class UpstreamResponse:
         if source is not None:
             source.release()
 
-    async def head(self) -> None:
-        """Wait for status and headers. Raises UpstreamError."""
-        while not self.status:
-            if self._error is not None:
-                raise self._error
-            await self.changed()
-
     async def changed(self) -> None:
         """Wait for the connection's next `wake`."""
         self._waiter = self._loop.create_future()
@@ -87,8 +81,8 @@ class UpstreamResponse:
 
     def fail(self, error: UpstreamError) -> None:
         """Nothing more will come, and it is not the end."""
-        if not self.ended and self._error is None:
-            self._error = error
+        if not self.ended and self.error is None:
+            self.error = error
             self.wake()
 
     def wake(self) -> None:

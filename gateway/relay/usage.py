@@ -1,12 +1,9 @@
 """What an engine says it did for a request."""
 
-from dataclasses import dataclass
-
 import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """Counts of tokens. cached_tokens is None when the engine does not tell (vLLM: --enable-prompt-tokens-details)."""
 
     prompt_tokens: int
@@ -14,17 +11,17 @@ class Usage:
     cached_tokens: int | None
 
 
-class _Details(msgspec.Struct):
+class _Details(msgspec.Struct, gc=False):
     cached_tokens: int | None = None
 
 
-class _Usage(msgspec.Struct):
+class _Usage(msgspec.Struct, gc=False):
     prompt_tokens: int
     completion_tokens: int | None = None
     prompt_tokens_details: _Details | None = None
 
 
-class Answer(msgspec.Struct):
+class Answer(msgspec.Struct, gc=False):
     """The members of an answer, or of one event of a stream, that the gateway reads."""
 
     usage: _Usage | None = None

@@ -1,7 +1,7 @@
 """Notices that a client has hung up while its request waits for something else."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from types import TracebackType
 from typing import Any
 
@@ -10,20 +10,24 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 
+HANG_UP = "kvgate.on_hang_up"
+"""ASGI extension: takes a function to call at once when the client hangs up, which saves a task that waits for it."""
+
+
 class ClientGone(Exception):
     """The client hung up; nobody is there to answer."""
 
 
 class ClientWatch:
-    """From the end of a request's body to the end of its answer, one task waits for the hang-up.
+    """Waits for the hang-up from the end of a request's body to the end of its answer.
 
     What runs inside `with watch:` is cancelled when it comes, wherever it waits, and the block raises ClientGone;
     so does a block entered later. Blocks may be nested.
 
-        with ClientWatch(receive) as watch:
+        with ClientWatch(receive, scope) as watch:
             response = await pool.send(...)
 
-    The watching task needs no end of its own: an ASGI server answers `receive` once the response is complete.
+    It needs no end of its own: an ASGI server answers `receive` once the response is complete.
     """
 
     __slots__ = (
@@ -32,23 +36,26 @@ class ClientWatch:
         "_interrupted",
         "_loop",
         "_over",
-        "_receive",
         "_watcher",
         "_working",
         "gone",
     )
 
-    def __init__(self, receive: Receive) -> None:
-        """receive: the request's, with its body read."""
+    def __init__(self, receive: Receive, scope: Mapping[str, Any]) -> None:
+        """receive, scope: the request's, with its body read."""
         self.gone = False
-        self._receive = receive
+        self._loop = asyncio.get_running_loop()
         self._depth = 0
         self._over = False
         self._interrupted = False
         self._cancelled_before = 0
         self._working: asyncio.Task[Any] | None = None
-        self._loop = asyncio.get_running_loop()
-        self._watcher = self._loop.create_task(self._watch())
+        self._watcher: asyncio.Task[None] | None = None
+        on_hang_up = scope.get("extensions", {}).get(HANG_UP)
+        if on_hang_up is not None:
+            on_hang_up(self._hung_up)
+        else:
+            self._watcher = self._loop.create_task(self._watch(receive))
 
     def stand_down(self) -> None:
         """Only the last message is to be sent: with it the server reports the client as gone, whatever it did."""
@@ -77,9 +84,12 @@ class ClientWatch:
             if working.uncancel() <= self._cancelled_before and kind is asyncio.CancelledError:
                 raise ClientGone from None
 
-    async def _watch(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
+    async def _watch(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
             pass
+        self._hung_up()
+
+    def _hung_up(self) -> None:
         if self._over:
             return
         self.gone = True

@@ -25,8 +25,9 @@ class Writer:
         self._requests = requests
         self._text = text
         self._chat = call.kind is Kind.CHAT
+        self._written = [0] * len(requests)
         self._head = {
-            "id": f"{'chatcmpl' if self._chat else 'cmpl'}-{uuid.uuid4().hex[:16]}",
+            "id": call.id,
             "object": "chat.completion" if self._chat else "text_completion",
             "created": int(time.time()),
             "model": model,
@@ -39,10 +40,11 @@ class Writer:
             for index in range(len(self._requests)):
                 delta = {"role": "assistant", "content": ""}
                 choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
-                yield self._chunk(choice, 0, prompt_token_ids=prompt, prompt_text=None)
+                yield self._chunk(choice, index, prompt_token_ids=prompt, prompt_text=None)
 
     def token(self, token: Token) -> Iterable[bytes]:
         """The chunk of one token; none while the text of a tool call is held back."""
+        self._written[token.choice] += 1
         text = self._text.piece(token.token)
         finish = token.finish_reason
         delta: dict[str, Any] = {"content": text}
@@ -66,7 +68,7 @@ class Writer:
         """Chunks after the last token."""
         if self._call.include_usage:
             # A stream reports the prompt that answered first, a whole answer the last one.
-            usage = self._usage(self._requests, self._requests[0].cached)
+            usage = self._usage(self._requests[0].cached)
             yield _event({**self._chunk_head(), "choices": [], "usage": usage, "system_fingerprint": FINGERPRINT})
         yield DONE
 
@@ -78,7 +80,7 @@ class Writer:
             "choices": [self._choice(index, request) for index, request in enumerate(self._requests)],
             "service_tier": None,
             "system_fingerprint": FINGERPRINT,
-            "usage": self._usage(self._requests, self._requests[-self._call.choices].cached),
+            "usage": self._usage(self._requests[-self._call.choices].cached),
             "kv_transfer_params": None,
         }
         if self._chat:
@@ -108,21 +110,17 @@ class Writer:
     def _chunk(self, choice: Fields, index: int, **more: Any) -> bytes:
         chunk = {**self._chunk_head(), "choices": [choice], **more}
         if self._call.continuous_usage:
-            chunk["usage"] = _usage([self._requests[index]])
+            chunk["usage"] = _usage(self._requests[index].prompt_length, self._written[index])
         return _event(chunk)
 
-    def _usage(self, requests: Sequence[Request], cached: int | None) -> Fields:
+    def _usage(self, cached: int | None) -> Fields:
         # Choices of one prompt count it once.
-        usage = _usage(requests[:: self._call.choices])
-        usage["completion_tokens"] = sum(request.generated for request in requests)
-        usage["total_tokens"] = usage["prompt_tokens"] + usage["completion_tokens"]
-        usage["prompt_tokens_details"] = {"cached_tokens": cached or 0}
-        return usage
+        prompt = sum(map(len, self._call.prompts))
+        usage = _usage(prompt, sum(request.generated for request in self._requests))
+        return {**usage, "prompt_tokens_details": {"cached_tokens": cached or 0}}
 
 
-def _usage(requests: Sequence[Request]) -> dict[str, Any]:
-    prompt = sum(request.prompt_length for request in requests)
-    completion = sum(request.generated for request in requests)
+def _usage(prompt: int, completion: int) -> dict[str, int]:
     return {"prompt_tokens": prompt, "total_tokens": prompt + completion, "completion_tokens": completion}
 
 

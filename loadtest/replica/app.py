@@ -1,6 +1,7 @@
 """The HTTP side of one simulated replica: its routes."""
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -17,6 +18,11 @@ from loadtest.replica.text import Text
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refusal)
     return JSONResponse(error.body, error.status)
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"detail": error.detail}, error.status_code)
 
 
 def create_app(model: Model, driver: Driver, text: Text, speaker: Speaker, publisher: Publisher | None) -> Starlette:
@@ -38,5 +44,5 @@ def create_app(model: Model, driver: Driver, text: Text, speaker: Speaker, publi
             Route("/tokenize", operations.tokenize, methods=["POST"]),
             Route("/detokenize", operations.detokenize, methods=["POST"]),
         ],
-        exception_handlers={Refusal: _refused},
+        exception_handlers={Refusal: _refused, HTTPException: _no_route},
     )

@@ -1,6 +1,7 @@
 """Request bodies of the OpenAI API -> what to generate, refusing what vLLM refuses."""
 
 import json
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -17,6 +18,9 @@ TOKEN_ID_LIMIT = 2**32
 class Kind(Enum):
     CHAT = "chat"
     COMPLETION = "completion"
+
+
+ID_PREFIX = {Kind.CHAT: "chatcmpl", Kind.COMPLETION: "cmpl"}
 
 
 class Refusal(Exception):
@@ -45,6 +49,8 @@ class Model:
 class Call:
     """One call of the API, understood."""
 
+    id: str
+    """the answer's id, with the prefix that vLLM gives it"""
     kind: Kind
     prompts: Sequence[Sequence[int]]
     limit: int
@@ -75,8 +81,8 @@ def read(body: bytes) -> Mapping[str, Any]:
     return fields
 
 
-def understand(kind: Kind, fields: Mapping[str, Any], session: str | None, model: Model, text: Text) -> Call:
-    """session: of the X-Session-ID header; the body's goes before it. Raises Refusal."""
+def understand(kind: Kind, fields: Mapping[str, Any], headers: Mapping[str, str], model: Model, text: Text) -> Call:
+    """headers: names in lower case, or a mapping that doesn't mind. Raises Refusal."""
     check_model(fields, model)
     prompts = [_chat_prompt(fields, text)] if kind is Kind.CHAT else _prompts(fields, text)
     longest = max(map(len, prompts))
@@ -92,7 +98,9 @@ def understand(kind: Kind, fields: Mapping[str, Any], session: str | None, model
     limit = _positive("max_tokens", room if kind is Kind.CHAT else DEFAULT_COMPLETION_LIMIT, asked)
     options = fields.get("stream_options") or {}
     tool, named = _required_tool(fields)
+    own_id = headers.get("x-request-id") or uuid.uuid4().hex[:16]
     return Call(
+        id=f"{ID_PREFIX[kind]}-{own_id}",
         kind=kind,
         prompts=prompts,
         limit=min(limit, room),
@@ -103,7 +111,7 @@ def understand(kind: Kind, fields: Mapping[str, Any], session: str | None, model
         continuous_usage=bool(options.get("include_usage") and options.get("continuous_usage_stats")),
         return_token_ids=bool(fields.get("return_token_ids")),
         salt=fields.get("cache_salt"),
-        session=fields.get("session_id") or session,
+        session=fields.get("session_id") or headers.get("x-session-id"),
         tool=tool,
         tool_named=named,
     )

@@ -6,6 +6,8 @@ import contextlib
 import signal
 import sys
 
+import zmq
+
 from loadtest.replica.serve import DEFAULT_BLOCK_SIZE, ReplicaSettings, serve
 from loadtest.replica.text import Text
 from loadtest.replica.timing import PROFILES
@@ -24,7 +26,7 @@ class Replica:
         add = parser.add_argument
         add("--host", default="127.0.0.1", help="address to listen on (default %(default)s)")
         add("--port", type=int, default=8101, help="HTTP port of the first replica, the others follow")
-        add("--count", type=int, default=1, help="how many replicas (default %(default)s)")
+        add("--count", type=_positive, default=1, help="how many replicas (default %(default)s)")
         add(
             "--kv-port",
             type=int,
@@ -32,9 +34,9 @@ class Replica:
             help="port of the first one's KV events; its replay and the others follow",
         )
         add("--profile", choices=sorted(PROFILES), default="qwen3-32b-h100", help="model and GPU to time")
-        add("--blocks", type=int, help="KV blocks, one of them the null block (default: what the GPU holds)")
-        add("--block-size", type=int, default=DEFAULT_BLOCK_SIZE, help="tokens per block (default %(default)s)")
-        add("--time-scale", type=float, default=1.0, help="real seconds per simulated second (default %(default)s)")
+        add("--blocks", type=_positive, help="KV blocks, one of them the null block (default: what the GPU holds)")
+        add("--block-size", type=_positive, default=DEFAULT_BLOCK_SIZE, help="tokens per block (default %(default)s)")
+        add("--time-scale", type=_seconds, default=1.0, help="real seconds per simulated second (default %(default)s)")
         add("--model", default="sim", help="name under which the model is served (default %(default)s)")
         add("--seed", type=int, default=0, help="of what the model says")
 
@@ -42,10 +44,24 @@ class Replica:
         """Serve until SIGINT or SIGTERM. Returns the exit status."""
         try:
             asyncio.run(_serve(args))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, zmq.ZMQError) as error:
             print(f"kvgate replica: {error}", file=sys.stderr)
             return 1
         return 0
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {text}")
+    return number
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not number > 0:
+        raise argparse.ArgumentTypeError(f"must be more than 0, not {text}")
+    return number
 
 
 async def _serve(args: argparse.Namespace) -> None:

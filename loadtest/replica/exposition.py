@@ -1,10 +1,19 @@
 """The replica's metrics in Prometheus' text form, under vLLM's names."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from loadtest.replica.engine import Engine
+from loadtest.replica.engine import Counters, Engine
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_COUNTERS: tuple[tuple[str, str, Callable[[Counters], int]], ...] = (
+    ("prefix_cache_queries_total", "Prefix cache queries, in tokens.", lambda counters: counters.queried),
+    ("prefix_cache_hits_total", "Prefix cache hits, in tokens.", lambda counters: counters.hit),
+    ("prompt_tokens_total", "Number of prefill tokens processed.", lambda counters: counters.prompt),
+    ("prompt_tokens_cached_total", "Number of cached prompt tokens.", lambda counters: counters.prompt_cached),
+    ("generation_tokens_total", "Number of generation tokens processed.", lambda counters: counters.generated),
+    ("num_preemptions_total", "Cumulative number of preemptions.", lambda counters: counters.preemptions),
+)
 
 
 def exposition(model: str, engines: Mapping[int, Engine]) -> str:
@@ -45,18 +54,10 @@ def _gauges(model: str, engines: Mapping[int, Engine]) -> Iterable[str]:
 
 
 def _counters(model: str, engines: Mapping[int, Engine]) -> Iterable[str]:
-    simple = (
-        ("prefix_cache_queries_total", "queried", "Prefix cache queries, in terms of number of queried tokens."),
-        ("prefix_cache_hits_total", "hit", "Prefix cache hits, in terms of number of cached tokens."),
-        ("prompt_tokens_total", "prompt", "Number of prefill tokens processed."),
-        ("prompt_tokens_cached_total", "prompt_cached", "Number of cached prompt tokens (local + external)."),
-        ("generation_tokens_total", "generated", "Number of generation tokens processed."),
-        ("num_preemptions_total", "preemptions", "Cumulative number of preemption from the engine."),
-    )
-    for name, field, text in simple:
+    for name, text, count in _COUNTERS:
         yield _help(name, "counter", text)
         for rank, engine in engines.items():
-            yield _line(name, model, rank, getattr(engine.counters, field))
+            yield _line(name, model, rank, count(engine.counters))
     name = "prompt_tokens_by_source_total"
     yield _help(name, "counter", "Number of prompt tokens by source.")
     for rank, engine in engines.items():
@@ -65,8 +66,8 @@ def _counters(model: str, engines: Mapping[int, Engine]) -> Iterable[str]:
         yield _line(name, model, rank, counters.prompt_cached, source="local_cache_hit")
     yield _help("request_success_total", "counter", "Count of successfully processed requests.")
     for rank, engine in engines.items():
-        for reason, count in engine.counters.finished.items():
-            yield _line("request_success_total", model, rank, count, finished_reason=reason)
+        for reason, requests in engine.counters.finished.items():
+            yield _line("request_success_total", model, rank, requests, finished_reason=reason)
 
 
 def _help(name: str, kind: str, text: str) -> str:

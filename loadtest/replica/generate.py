@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 
+from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
@@ -30,7 +31,9 @@ class Generate:
         http = HttpRequest(scope, receive)
         try:
             fields = read(await http.body())
-            call = understand(self._kind, fields, http.headers.get("x-session-id"), self._model, self._text)
+            call = understand(self._kind, fields, http.headers, self._model, self._text)
+        except ClientDisconnect:
+            return
         except Refusal as refusal:
             await JSONResponse(refusal.body, refusal.status)(scope, receive, send)
             return
@@ -47,7 +50,7 @@ class Generate:
         size = self._driver.engine.cache.block_size
         return [
             Request(
-                f"{self._kind.value}-{prompt_index}-{choice}",
+                f"{call.id}-{prompt_index}-{choice}",
                 prompt,
                 self._output(call, prompt, choice),
                 size,

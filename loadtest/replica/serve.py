@@ -110,6 +110,8 @@ async def serve(settings: ReplicaSettings, text: Text) -> AsyncIterator[Served]:
             )
             server = _Server(config)
             stepping = asyncio.create_task(driver.run())
+            # An engine that died must not look like one that is slow.
+            stepping.add_done_callback(lambda _: setattr(server, "should_exit", True))
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             try:
                 await server.up.wait()

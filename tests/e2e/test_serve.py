@@ -130,3 +130,18 @@ async def test_nonsense_on_the_command_line_is_refused_with_status_2() -> None:
         _, errors = await child.communicate()
         assert child.returncode == 2
         assert message in errors.decode()
+
+
+async def test_other_paths_of_an_engine_are_relayed_and_administrative_ones_are_not(tmp_path: Path) -> None:
+    async with (
+        fake_replica() as fake,
+        gateway_process({"replicas": [{"url": fake.url}]}, tmp_path) as gateway,
+        httpx.AsyncClient() as client,
+    ):
+        body = b'{"model": "fake",  "input": "x", "unknown": [1.0, null]}'
+        relayed = await client.post(gateway.url + "/v1/embeddings", content=body)
+        assert relayed.status_code == 200
+        assert relayed.headers["x-kvgate-policy"] == "least-loaded"
+        for path in ("/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/v1/anything"):
+            assert (await client.post(gateway.url + path, json={})).status_code == 404
+        assert len(fake.requests) == 1

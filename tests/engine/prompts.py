@@ -4,16 +4,15 @@ from random import Random
 
 from openai.types.chat import ChatCompletionMessageParam
 
-WORDS = (
-    "river stone window garden letter winter market engine bridge forest island copper silver morning harbour",
-    "question answer number method signal pattern measure balance surface process current balance tunnel valley",
+VOCABULARY = (
+    "river stone window garden letter winter market engine bridge forest island copper silver morning harbour "
+    "question answer number method signal pattern measure balance surface process current tunnel valley"
 )
 
 
 def prose(subject: str, words: int) -> str:
     """The same text for the same subject; texts of two subjects differ from the first word on."""
-    vocabulary = " ".join(WORDS).split()
-    return f"{subject}: " + " ".join(Random(subject).choices(vocabulary, k=words))
+    return f"{subject}: " + " ".join(Random(subject).choices(VOCABULARY.split(), k=words))
 
 
 def ask(subject: str, words: int = 120) -> list[ChatCompletionMessageParam]:

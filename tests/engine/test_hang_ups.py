@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 import httpx
 import pytest
+from openai.types.chat import ChatCompletionMessageParam
 
 from tests.engine.exchange import Verdict
 from tests.engine.gateway_server import GatewayServer
@@ -16,6 +17,7 @@ from tests.engine.waiting import wait_until
 from tests.engine.witness import Witness
 
 CLIENTS = 12
+MORE_THAN_TWO_ENGINES_RUN = 40
 TOKENS = 3000
 """far more than an engine makes while a test waits"""
 GONE = 10.0
@@ -29,12 +31,16 @@ def busy(control: httpx.Client, replica: VllmServer) -> int:
     return sum(int(float(line.rpartition(" ")[2])) for line in lines if line.startswith(names))
 
 
+def long_chat(number: int) -> list[ChatCompletionMessageParam]:
+    return ask(f"hang-up {number}", 100)
+
+
 def send(gateway: GatewayServer, number: int, stream: bool) -> socket.socket:
     """Ask for a long chat and return the socket, with nothing read from it."""
     body = json.dumps(
         {
             "model": MODEL,
-            "messages": ask(f"hang-up {number}", 40),
+            "messages": long_chat(number),
             "max_tokens": TOKENS,
             "ignore_eos": True,
             "stream": stream,
@@ -70,14 +76,27 @@ def test_a_hang_up_frees_engine_and_lease(
     gateway, replicas = witness.gateway, witness.replicas
     with ExitStack() as clients:
         connections = [clients.enter_context(send(gateway, number, stream)) for number in range(CLIENTS)]
-        wait_until(
-            "every request at an engine",
-            lambda: sum(busy(control, replica) for replica in replicas) == CLIENTS,
-        )
+        wait_until("all at an engine", lambda: sum(busy(control, replica) for replica in replicas) == CLIENTS)
         assert gateway.metric("kvgate_in_flight") == CLIENTS
         for connection in connections:
             read(connection)
     wait_until("no lease out", lambda: gateway.metric("kvgate_in_flight") == 0, GONE)
     wait_until("no request on an engine", lambda: all(busy(control, replica) == 0 for replica in replicas), GONE)
-    witness.chat(ask("after the hang-ups"))
-    assert witness.settle() == {Verdict.EXACT: 1}
+    for number in range(CLIENTS):
+        witness.chat(long_chat(number))
+    assert witness.settle() == {Verdict.EXACT: CLIENTS}
+
+
+def test_a_prompt_that_never_left_the_queue_is_not_taken_for_cached(witness: Witness, control: httpx.Client) -> None:
+    gateway, replicas = witness.gateway, witness.replicas
+    numbers = range(100, 100 + MORE_THAN_TWO_ENGINES_RUN)
+    with ExitStack() as clients:
+        for number in numbers:
+            clients.enter_context(send(gateway, number, stream=False))
+        wait_until("all at an engine", lambda: sum(busy(control, replica) for replica in replicas) == len(numbers))
+    wait_until("no request on an engine", lambda: all(busy(control, replica) == 0 for replica in replicas), GONE)
+    for number in reversed(numbers):
+        witness.chat(long_chat(number))
+    judged = witness.settle()
+    assert Verdict.WRONG not in judged
+    assert judged[Verdict.EXACT] > len(numbers) / 2

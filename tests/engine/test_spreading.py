@@ -1,6 +1,7 @@
 """kv-aware keeps a prefix where it is until that replica has more to do than the prefix saves."""
 
 from concurrent.futures import ThreadPoolExecutor
+from random import Random
 
 from tests.engine.exchange import Verdict
 from tests.engine.prompts import ask, prose, token_ids
@@ -8,6 +9,7 @@ from tests.engine.vllm_cpu.server import BLOCK_SIZE
 from tests.engine.witness import Witness
 
 BURST = 24
+CROWD = 8
 
 
 def test_a_burst_that_shares_a_prefix_uses_both_replicas(witness: Witness) -> None:
@@ -38,3 +40,17 @@ def test_separate_prompts_spread_over_an_idle_fleet(witness: Witness) -> None:
         witness.complete(prose(f"separate {number}", 100), max_tokens=1)
     assert witness.settle() == {Verdict.EXACT: 12}
     assert {exchange.replica for exchange in witness.exchanges} == {replica.id for replica in witness.replicas}
+
+
+def test_a_crowd_that_evicts_its_own_prompts_is_exact_but_for_races(witness: Witness) -> None:
+    prompts = [token_ids(f"crowd {number}", 8 * BLOCK_SIZE + 1) for number in range(45)]
+
+    def ask_around(client: int) -> None:
+        for prompt in Random(client).choices(prompts, k=12):
+            witness.complete(prompt, max_tokens=2)
+
+    with ThreadPoolExecutor(CROWD) as clients:
+        list(clients.map(ask_around, range(CROWD)))
+    judged = witness.settle()
+    assert Verdict.WRONG not in judged
+    assert judged[Verdict.EXACT] > CROWD * 12 / 2

@@ -133,13 +133,20 @@ def test_host_memory_may_speak_first() -> None:
 
 
 def test_a_block_offloaded_after_it_left_the_gpu_still_has_its_name() -> None:
-    assert booked(store(0, 1), remove(0, 1), offload(0, 1))[-1] == Put(CPU, NAMES[:1])
-    assert booked(store(0, 1), AllBlocksCleared(), offload(0, 1))[-1] == Put(CPU, NAMES[:1])
+    assert booked(store(0, 2), offload(0, 1), remove(1, 2), offload(1, 2))[-1] == Put(CPU, NAMES[1:2])
+    assert booked(store(0, 2), offload(0, 1), AllBlocksCleared(), offload(1, 2))[-1] == Put(CPU, NAMES[1:2])
 
 
 def test_names_of_blocks_gone_long_ago_are_forgotten() -> None:
     ledger = Ledger(SECRET, MODEL, remembered=1)
-    assert booked(store(0, 3), remove(2, 3), remove(1, 2), offload(1, 3), ledger=ledger)[-1] == Put(CPU, NAMES[1:2])
+    booked(store(0, 3), offload(0, 1), remove(2, 3), remove(1, 2), ledger=ledger)
+    assert booked(offload(1, 3), ledger=ledger) == [Put(CPU, NAMES[1:2])]
+    assert ledger.orphans == 1
+
+
+def test_an_engine_that_does_not_offload_leaves_no_names_behind() -> None:
+    ledger = Ledger(SECRET, MODEL)
+    assert booked(store(0, 1), remove(0, 1), store(1, 2), ledger=ledger)[2:] == []
     assert ledger.orphans == 1
 
 

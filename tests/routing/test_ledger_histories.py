@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,6 +40,12 @@ class Engine:
         tokens = [token for block in new for token in block_tokens(block)]
         parent = engine_hash(text[:read]) if read else None
         return [BlockStored(list(map(engine_hash, new)), parent, tokens, SIZE, Tier.GPU, None, None)]
+
+    def report(self, text: Text) -> list[KVEvent]:
+        """Tell again of what is held in a row from the start, as under `kv_cache_report_mode: full`."""
+        hit = list(takewhile(lambda block: self.held[Tier.GPU, block], (text[: end + 1] for end in range(len(text)))))
+        tokens = [token for block in hit for token in block_tokens(block)]
+        return [BlockStored(list(map(engine_hash, hit)), None, tokens, SIZE, Tier.GPU, None, None)] if hit else []
 
     def remove(self, tier: Tier, block: Text) -> list[KVEvent]:
         if not self.held[tier, block]:
@@ -92,7 +99,7 @@ steps = st.one_of(
     st.tuples(st.just("store"), texts, st.integers(1, 5)),
     st.tuples(st.just("remove"), texts, st.sampled_from([Tier.GPU, Tier.CPU])),
     st.tuples(st.just("offload"), texts, st.booleans()),
-    st.tuples(st.just("clear"), texts, st.none()),
+    st.tuples(st.sampled_from(["clear", "report"]), texts, st.none()),
 )
 
 
@@ -103,7 +110,7 @@ def run(engine: Engine, kind: str, text: Text, how: object) -> list[KVEvent]:
         return engine.remove(how, text)
     if kind == "offload":
         return engine.offload(text, bool(how))
-    return engine.clear()
+    return engine.report(text) if kind == "report" else engine.clear()
 
 
 @settings(max_examples=300, deadline=None)

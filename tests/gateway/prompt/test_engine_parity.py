@@ -11,7 +11,7 @@ from gateway.prompt.result import EncodedPrompts, Reason, Unscored
 Vectors = Callable[[str], list[Mapping[str, Any]]]
 Readers = Mapping[str, PromptReader]
 
-RECORDED = ["chat", "completions"]
+RECORDED = ["chat", "completions", "responses", "messages", "tokenize"]
 SAID_TO_BE_UNKNOWN = {
     ("/v1/completions", "ids as booleans"): Reason.MALFORMED,
 }

@@ -6,7 +6,6 @@ import pytest
 from scripted_peer import Harness, Peer, answering, answering_once
 
 from gateway.errors import UpstreamBroken, UpstreamTimeout
-from gateway.relay.h1 import request_head
 from gateway.relay.limits import Limits
 from gateway.relay.pool import Pool
 from gateway.relay.upstream import UpstreamResponse
@@ -35,18 +34,6 @@ async def read_until_broken(response: UpstreamResponse) -> bytes:
             assert parts[-1], "an end where there is none"
     except UpstreamBroken:
         return b"".join(parts)
-
-
-def test_a_request_head_is_its_line_and_its_headers() -> None:
-    assert (
-        request_head(b"POST", b"/x?y", HEADERS) == b"POST /x?y HTTP/1.1\r\nhost: replica\r\ncontent-length: 2\r\n\r\n"
-    )
-
-
-@pytest.mark.parametrize("value", [b"a\r\nx: y", b"a\nx: y", b"a\rx"])
-def test_a_header_cannot_smuggle_another_one(value: bytes) -> None:
-    with pytest.raises(ValueError, match="line break"):
-        request_head(b"GET", b"/", ((b"a", value),))
 
 
 async def test_the_body_goes_out_byte_for_byte(harness: Harness) -> None:

@@ -1,8 +1,21 @@
 """Which headers cross the gateway."""
 
-from gateway.relay.headers import header, request_headers, response_headers
+import pytest
+
+from gateway.relay.headers import header, message_head, request_headers, response_headers
 
 AUTHORITY = b"replica:8000"
+
+
+def test_a_head_is_its_first_line_and_its_headers() -> None:
+    head = message_head(b"POST /x?y HTTP/1.1", [(b"host", b"replica"), (b"content-length", b"2")])
+    assert head == b"POST /x?y HTTP/1.1\r\nhost: replica\r\ncontent-length: 2\r\n\r\n"
+
+
+@pytest.mark.parametrize("value", [b"a\r\nx: y", b"a\nx: y", b"a\rx"])
+def test_a_header_cannot_smuggle_another_one(value: bytes) -> None:
+    with pytest.raises(ValueError, match="line break"):
+        message_head(b"GET / HTTP/1.1", [(b"a", value)])
 
 
 def test_a_request_keeps_what_is_end_to_end() -> None:

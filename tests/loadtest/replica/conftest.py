@@ -2,16 +2,10 @@
 
 from collections.abc import AsyncIterator
 
-import pytest
 import pytest_asyncio
 
 from loadtest.replica.serve import ReplicaSettings, Served, serve
 from loadtest.replica.text import Text
-
-
-@pytest.fixture(scope="session")
-def text() -> Text:
-    return Text()
 
 
 @pytest_asyncio.fixture

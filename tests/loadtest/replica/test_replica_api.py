@@ -188,6 +188,18 @@ async def test_metrics_have_the_engines_names_and_labels(http: httpx.AsyncClient
     assert 'num_gpu_blocks="65"' in config
 
 
+async def test_the_answer_carries_the_requests_own_id(http: httpx.AsyncClient) -> None:
+    headers = {"X-Request-Id": "mine"}
+    chat = await http.post("/v1/chat/completions", json={"messages": [USER], "max_tokens": 1}, headers=headers)
+    completion = await http.post("/v1/completions", json={"prompt": "a", "max_tokens": 1}, headers=headers)
+    assert (chat.json()["id"], completion.json()["id"]) == ("chatcmpl-mine", "cmpl-mine")
+
+
+async def test_other_paths_are_not_found(http: httpx.AsyncClient) -> None:
+    response = await http.post("/v1/embeddings", json={})
+    assert (response.status_code, response.json()) == (404, {"detail": "Not Found"})
+
+
 async def test_resetting_empties_the_cache(http: httpx.AsyncClient) -> None:
     body = {"prompt": [1] * 40, "max_tokens": 1}
     await http.post("/v1/completions", json=body)

@@ -1,0 +1,219 @@
+"""A client's HTTP/1.1 connection: uvicorn's own does the same at twice the price."""
+
+import asyncio
+from collections import deque
+from typing import Any, cast
+
+import httptools
+import uvicorn
+from uvicorn.server import ServerState
+
+from gateway.relay.exchange import Exchange
+from gateway.relay.headers import header, message_head
+from gateway.relay.scope import Scope, connection_scope, request_scope
+from gateway.relay.timer import Deadline
+
+HEAD_BYTES = 65_536
+"""Limit of a request's line and headers, and of what comes between two parts of its body."""
+BODY_BYTES = 65_536
+"""Of a body that the application has not taken yet; above it the socket is not read."""
+HEAD_SECONDS = 30.0
+"""From a request's first byte to the end of its head."""
+
+
+class ServerProtocol(asyncio.Protocol):
+    """For uvicorn's `http=`. Requests of one connection are answered one after the other.
+
+    uvicorn's settings that count: `timeout_keep_alive`, and those of the server itself. Upgrades are ignored, which
+    RFC 9110 7.8 allows, and the request is served as any other.
+    """
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        self.full = False
+        self._app = config.loaded_app
+        self._keep_alive = config.timeout_keep_alive
+        self._server = server_state
+        self._app_state = app_state
+        self._loop = _loop or asyncio.get_running_loop()
+        self._deadline = Deadline(self._loop, self._expired)
+        self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._connection: Scope = {}
+        self._writable: asyncio.Future[None] | None = None
+        self._running: Exchange | None = None
+        self._reading: Exchange | None = None
+        self._queue: deque[Exchange] = deque()
+        self._paused = False
+        self._between = 0
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._awaits_continue = False
+
+    def shutdown(self) -> None:
+        """uvicorn's: answer what is being answered and close."""
+        if self._running is None:
+            self._close()
+        else:
+            self._running.keep_alive = False
+
+    # asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._server.connections.add(cast(Any, self))
+        self._connection = connection_scope(transport)
+        if self._app_state:
+            self._connection["state"] = self._app_state
+        self._deadline.set(self._keep_alive)
+
+    def data_received(self, data: bytes) -> None:
+        if self._parser is None:
+            return
+        self._between += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            if self._reading is not None:
+                self._reading.keep_alive = False
+        except httptools.HttpParserError:
+            self._refuse(b"400 Bad Request")
+        else:
+            if self._between > HEAD_BYTES:
+                self._refuse(b"431 Request Header Fields Too Large")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.connections.discard(cast(Any, self))
+        self._parser = None
+        self._deadline.close()
+        self.resume_writing()
+        for exchange in (self._running, *self._queue):
+            if exchange is not None:
+                exchange.disconnect()
+        self._queue.clear()
+
+    def pause_writing(self) -> None:
+        self.full = True
+
+    def resume_writing(self) -> None:
+        self.full = False
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+
+    # the parser's side
+
+    def on_message_begin(self) -> None:
+        self._deadline.set(HEAD_SECONDS)
+        self._url = b""
+        self._headers = []
+        self._awaits_continue = False
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self._awaits_continue = True
+        self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        assert self._parser is not None
+        self._deadline.clear()
+        version = self._parser.get_http_version()
+        scope = request_scope(self._connection, self._parser.get_method(), self._url, version, self._headers)
+        self._headers = []  # where trailers go
+        self._between = 0
+        self._reading = Exchange(
+            self,
+            self._loop,
+            scope,
+            keep_alive=version != "1.0" and self._parser.should_keep_alive(),
+            awaits_continue=self._awaits_continue,
+        )
+        if self._running is None:
+            self._run(self._reading)
+        else:
+            self._queue.append(self._reading)
+            self._pause()
+
+    def on_body(self, body: bytes) -> None:
+        self._between = 0
+        if self._reading is not None:
+            self._reading.feed(body)
+            if self._reading.buffered > BODY_BYTES:
+                self._pause()
+
+    def on_message_complete(self) -> None:
+        self._between = 0
+        if self._reading is not None:
+            self._reading.end_body()
+
+    # the exchange's side
+
+    def write(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+    async def drain(self) -> None:
+        """Wait until the client has taken what was written, or has gone."""
+        self._writable = self._loop.create_future()
+        await self._writable
+
+    def resume(self) -> None:
+        if self._paused and self._transport is not None and not self._transport.is_closing():
+            self._paused = False
+            self._transport.resume_reading()
+
+    def answered(self, exchange: Exchange) -> None:
+        self._server.total_requests += 1
+        self._running = None
+        if not exchange.keep_alive:
+            self._close()
+        elif self._queue:
+            self._run(self._queue.popleft())
+        else:
+            self._deadline.set(self._keep_alive)
+        if not self._queue:
+            self.resume()
+
+    def left(self, exchange: Exchange) -> None:
+        if exchange.task is not None:
+            self._server.tasks.discard(exchange.task)
+
+    def cut(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _run(self, exchange: Exchange) -> None:
+        self._running = exchange
+        exchange.task = task = self._loop.create_task(exchange.run(self._app))
+        self._server.tasks.add(task)
+
+    def _pause(self) -> None:
+        if not self._paused and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def _refuse(self, status: bytes) -> None:
+        """What came is no request: say so, unless an answer is on its way, and read no more."""
+        self._parser = None
+        if self._running is not None:
+            self._running.keep_alive = False
+            self._queue.clear()
+            return
+        self.write(message_head(b"HTTP/1.1 " + status, [(b"content-length", b"0"), (b"connection", b"close")]))
+        self._close()
+
+    def _close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def _expired(self) -> None:
+        if self._running is None:
+            self._close()

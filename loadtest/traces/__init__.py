@@ -1,0 +1,1 @@
+"""Recorded workloads: what was asked when, by the identity of the blocks."""

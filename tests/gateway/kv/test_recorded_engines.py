@@ -1,0 +1,161 @@
+"""Frames of real engines, byte for byte, through wire, feed and ledger."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from recorded import Message, recorded, recordings
+
+from gateway.kv.actions import Action, Apply, Clear
+from gateway.kv.feed import Feed
+from gateway.kv.wire import decode
+from routing.blocks import block_hashes, root_hash
+from routing.ledger import Change, Drop, Ledger, Put
+from routing.types import BlockHash, Tier
+
+SECRET, MODEL = b"", "m"
+
+
+class Books:
+    """Feed and ledger of one engine, and what the index then holds."""
+
+    def __init__(self, *, replayable: bool = False) -> None:
+        self.feed = Feed(replayable=replayable)
+        self.ledger = Ledger(SECRET, MODEL)
+        self.held: dict[Tier, set[BlockHash]] = {Tier.GPU: set(), Tier.CPU: set()}
+        self.ignored: Counter[str] = Counter()
+        self.perform(self.feed.start(0.0))
+
+    def live(self, messages: Sequence[Message]) -> "Books":
+        for message in messages:
+            self.perform(self.feed.live(message.seq, message.payload, 0.0))
+        return self
+
+    def perform(self, actions: Sequence[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Clear):
+                self._take(self.ledger.clear())
+            elif isinstance(action, Apply):
+                self.ignored.update(action.batch.ignored)
+                for event in action.batch.events:
+                    self._take(self.ledger.apply(event))
+
+    def blocks(self) -> tuple[int, int]:
+        return len(self.held[Tier.GPU]), len(self.held[Tier.CPU])
+
+    def _take(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            if isinstance(change, Put):
+                self.held[change.tier] |= set(change.blocks)
+            elif isinstance(change, Drop):
+                self.held[change.tier] -= set(change.blocks)
+            else:
+                for tier in self.held if change.tier is None else [change.tier]:
+                    self.held[tier].clear()
+
+
+def copies(messages: Sequence[Message]) -> Counter[tuple[str, int]]:
+    """The oracle: what was stored less what was removed, by medium and engine hash, of the full-attention group."""
+    held: Counter[tuple[str, int]] = Counter()
+    for message in messages:
+        for event in msgspec.msgpack.decode(message.payload)[1]:
+            places = [(event.get("medium"), hash_) for hash_ in event.get("block_hashes", ())]
+            if event["type"] == "AllBlocksCleared":
+                held = Counter({place: count for place, count in held.items() if place[0] != "GPU"})
+            elif event["type"] == "BlockRemoved":
+                held.subtract(place for place in places if held[place])
+            elif event.get("kv_cache_spec_kind", "full_attention") == "full_attention":
+                at_0 = event["parent_block_hash"] is None
+                held.update(place for place in places if not (at_0 and held[place]))
+    return +held
+
+
+def runs(messages: Sequence[Message]) -> list[list[Message]]:
+    """Cut where numbers are missing or go back."""
+    cut: list[list[Message]] = []
+    for message in messages:
+        if not cut or message.seq != cut[-1][-1].seq + 1:
+            cut.append([])
+        cut[-1].append(message)
+    return cut
+
+
+@pytest.mark.parametrize("name", [name for name in recordings() if name != "replay_from_10"])
+def test_what_is_held_is_what_was_stored_less_what_was_removed(name: str) -> None:
+    messages = recorded(name)
+    held = copies(runs(messages)[-1])
+    media = Counter(medium for medium, _ in held)
+    assert Books().live(messages).blocks() == (media["GPU"], media["CPU"])
+
+
+@pytest.mark.parametrize(
+    ("name", "block_size", "blocks", "unjudged", "ignored"),
+    [
+        ("a_block32_sha256cbor", 32, (2, 0), set(), {}),
+        ("b_bytes_sha256_lora", 32, (9, 0), set(), {}),
+        ("defaults", 128, (26, 0), set(), {}),
+        ("dp1", 32, (6, 0), set(), {}),
+        ("hybrid_gemma3", 32, (22, 0), {0, 1, 2}, {}),
+        ("lmc_a", 32, (41, 0), set(), {"medium:cpu": 13}),
+        ("lmc_b", 32, (95, 0), set(), {"medium:cpu": 36}),
+        ("native_tier_a_placeholder", 32, (20, 20), set(), {}),
+    ],
+)
+def test_the_state_after_a_recording(
+    name: str, block_size: int, blocks: tuple[int, int], unjudged: set[int], ignored: dict[str, int]
+) -> None:
+    books = Books().live(recorded(name))
+    assert books.ledger.block_size == block_size
+    assert books.blocks() == blocks
+    assert books.ledger.unjudged_groups == frozenset(unjudged)
+    assert books.ignored == ignored
+    assert (books.ledger.orphans, books.ledger.unplaced) == (0, 0)
+
+
+def test_every_step_of_a_run_holds_what_the_engine_holds() -> None:
+    run = runs(recorded("a_block32_sha256cbor"))[0]
+    books = Books()
+    for end in range(1, len(run) + 1):
+        books.live(run[end - 1 : end])
+        assert books.blocks() == (len(copies(run[:end])), 0)
+    assert len(run) == 21
+
+
+def test_a_replay_is_booked_like_the_live_stream() -> None:
+    live = [message for message in recorded("a_block32_sha256cbor") if 10 <= message.seq <= 13]
+    books = Books(replayable=True)
+    *messages, end = recorded("replay_from_10")
+    for message in messages:
+        books.perform(books.feed.replayed(message.seq, message.payload, 0.0))
+    books.perform(books.feed.replay_ended(0.0))
+    assert (end.seq, end.payload) == (-1, b"")
+    assert {len(message.frames) for message in messages} == {4}
+    assert [message.payload for message in messages] == [message.payload for message in live]
+    assert books.held == Books().live(live).held
+
+
+def test_two_engines_give_the_same_prompt_the_same_names() -> None:
+    a, b = Books(), Books()
+    a.live([message for message in recorded("a_block32_sha256cbor") if message.seq == 14])
+    b.live(recorded("b_block32_sha256cbor"))
+    assert a.held == b.held
+    assert b.blocks() == (3, 0)
+
+
+def test_adapter_and_salt_keep_equal_tokens_apart() -> None:
+    events: list[Any] = [msgspec.msgpack.decode(m.payload)[1][0] for m in recorded("b_bytes_sha256_lora")]
+    tokens = events[0]["token_ids"]
+    assert [event["token_ids"] for event in events] == [tokens] * 3
+    expected = [
+        block_hashes(tokens, 32, root_hash(SECRET, MODEL, 32, adapter=adapter, salt=salt))
+        for adapter, salt in [(None, None), ("mylora", None), ("mylora", "s1")]
+    ]
+    assert Books().live(recorded("b_bytes_sha256_lora")).held[Tier.GPU] == {
+        name for names in expected for name in names
+    }
+
+
+def test_each_rank_says_which_it_is() -> None:
+    assert [decode(recorded(name)[0].payload).rank for name in ("dp0", "dp1")] == [0, 1]
