@@ -1,6 +1,7 @@
 """The command line: `kvgate serve`, and the commands that other packages add."""
 
 import argparse
+import asyncio
 import sys
 from collections.abc import Sequence
 from importlib.metadata import entry_points
@@ -50,15 +51,49 @@ class Serve:
         """Serve until told to stop. Returns 2 for a configuration that can't be used."""
         from gateway.serve import serve  # the parts that take a second to import
 
-        try:
-            config = with_arguments(load(args.config) if args.config else Config(), args)
-        except ConfigError as exc:
-            print(exc, file=sys.stderr)
-            return 2
-        if not config.replicas:
-            print("no replica is named: give --replica URL or --config FILE", file=sys.stderr)
+        config = _configuration(args)
+        if config is None:
             return 2
         return serve(config, args.config, lambda fresh: with_arguments(fresh, args))
+
+
+class Check:
+    """Looks for what would cost hits in silence."""
+
+    help = "ask every replica for what would cost hits in silence"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """--config, or --replica."""
+        parser.add_argument("--config", type=Path, metavar="FILE", help="the gateway's YAML file")
+        parser.add_argument(
+            "--replica", action="append", default=[], metavar="URL", help="a vLLM server; once for each"
+        )
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Print what is found. Returns 1 if anything costs hits, 2 for a configuration that can't be used."""
+        from rich.console import Console
+
+        from gateway.check import check, show
+
+        config = _configuration(args)
+        if config is None:
+            return 2
+        findings = asyncio.run(check(config))
+        show(findings, Console())
+        return int(any(finding.faults for finding in findings))
+
+
+def _configuration(args: argparse.Namespace) -> Config | None:
+    """What the file and the command line say. Prints why and returns None where that can't be used."""
+    try:
+        config = with_arguments(load(args.config) if args.config else Config(), args)
+    except ConfigError as exc:
+        print(exc, file=sys.stderr)
+        return None
+    if not config.replicas:
+        print("no replica is named: give --replica URL or --config FILE", file=sys.stderr)
+        return None
+    return config
 
 
 def with_arguments(config: Config, args: argparse.Namespace) -> Config:
@@ -66,9 +101,10 @@ def with_arguments(config: Config, args: argparse.Namespace) -> Config:
     changes: dict[str, object] = {}
     if args.replica:
         changes["replicas"] = [{"url": url} for url in args.replica]
-    if args.policy:
+    given = vars(args)
+    if given.get("policy"):
         changes["policy"] = args.policy
-    listen = {key: value for key, value in (("host", args.host), ("port", args.port)) if value is not None}
+    listen = {key: given[key] for key in ("host", "port") if given.get(key) is not None}
     if listen:
         changes["listen"] = {**config.listen.model_dump(), **listen}
     if not changes:
@@ -88,7 +124,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="kvgate", description="Sends each request to the vLLM replica where its first token comes soonest."
     )
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    commands: dict[str, Command] = {"serve": Serve()}
+    commands: dict[str, Command] = {"serve": Serve(), "check": Check()}
     for entry in entry_points(group=COMMANDS):
         commands[entry.name] = entry.load()()
     for name, command in commands.items():

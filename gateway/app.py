@@ -16,12 +16,15 @@ from gateway.api.openai import OpenAI
 from gateway.choosing import Chooser
 from gateway.config import Config, ReplicaConfig
 from gateway.config import Limits as RequestLimits
+from gateway.fleet.canary import Canary
 from gateway.fleet.membership import Membership
 from gateway.fleet.probe import Probe
 from gateway.fleet.supervisor import Watch
 from gateway.kv.subscriber import Subscriber
 from gateway.metrics import Metrics
 from gateway.prompt.library import Library
+from gateway.prompt.parity import ParityCheck
+from gateway.prompt.remote import RemoteReader
 from gateway.relay.account import Accounts
 from gateway.relay.forward import Forwarder
 from gateway.relay.limits import Limits
@@ -69,20 +72,31 @@ class Gateway:
         def held(engine: EngineId) -> int:
             return index.held(engine, Tier.GPU)
 
+        remote = RemoteReader(client, monotonic, deadline=config.tokenize_timeout)
         router = Router(self._fleet, fresh, config.speed(), held)
         self._chooser = Chooser(
-            config, self._fleet, index, history, router, self._library, self._executor, Random(), self.metrics
+            config, self._fleet, index, history, router, self._library, remote, self._executor, Random(), self.metrics
         )
+        check = ParityCheck(client)
+        canary = Canary(self._fleet, self._library, check, config.parity_interval, self.metrics, monotonic)
         accounts = Accounts(self.metrics, self._chooser.miscounted)
         forwarder = Forwarder(self._fleet, self._membership, accounts, monotonic)
         self.openai = OpenAI(self._chooser, self._fleet, forwarder, config.limits, self.metrics, monotonic)
-        self.admin = create_admin(self._fleet, index, self._chooser, self.metrics, self.missing, monotonic)
+        self.admin = create_admin(self._fleet, index, self._chooser, self.metrics, self, monotonic)
+        self._canary_task = group.create_task(canary.run())
         self._watch(config.replicas)
 
     def missing(self) -> list[str]:
         """What requests still have to wait for; empty when ready."""
         missing = [] if len(self._fleet) else ["no replica has answered yet"]
         return missing + [f"the tokenizer of {model} is being loaded" for model in self._library.loading]
+
+    def degraded(self) -> list[str]:
+        """What works, but not as it should."""
+        return [
+            f"the prompts of {model} are read by the replicas: {found}"
+            for model, found in self._library.distrusted.items()
+        ]
 
     def reload(self, config: Config) -> None:
         """Take in changed settings. Running requests are not touched."""
@@ -102,6 +116,7 @@ class Gateway:
         """Stop what runs beside the requests."""
         for watch in self._watches.values():
             watch.cancel()
+        self._canary_task.cancel()
         self._library.close()
         self._membership.close()
         self._subscriber.close()

@@ -12,7 +12,8 @@ from gateway.config import Config
 from gateway.metrics import Metrics
 from gateway.prompt.library import Library
 from gateway.prompt.reader import PromptReader
-from gateway.prompt.result import Reason, Unscored
+from gateway.prompt.remote import RemoteReader
+from gateway.prompt.result import EncodedPrompts, Unscored
 from routing.blocks import block_hashes, root_hash
 from routing.decision import Candidate, Decision, Prompt, RouteRequest
 from routing.fleet import Fleet
@@ -46,6 +47,7 @@ class Chooser:
         history: RouteHistory,
         router: Router,
         library: Library,
+        remote: RemoteReader,
         executor: Executor,
         random: Random,
         metrics: Metrics,
@@ -55,6 +57,7 @@ class Chooser:
         self._history = history
         self._router = router
         self._library = library
+        self._remote = remote
         self._executor = executor
         self._random = random
         self._metrics = metrics
@@ -97,18 +100,21 @@ class Chooser:
         serving = self._fleet.serving(model) if model is not None else ()
         if model is None or not serving:
             return Reading(RouteRequest(model))
-        replica = serving[0].replica
-        reader = self._library.reader(replica)
-        if reader is None:
-            return self._unscored(endpoint, model, Reason.NO_TOKENIZER)
+        replica = self._random.choice(serving).replica
         root = partial(root_hash, self._secret, adapter=model if replica.is_adapter(model) else None)
-        read = partial(_read, reader, endpoint, model, raw, root, self._fleet.namespaces(model))
+        chain = partial(_chain, model, root, self._fleet.namespaces(model))
+        reader = self._library.reader(replica)
+        if reader is not None:
+            read = partial(_read, reader, endpoint, raw, chain)
+        else:
+            read = partial(chain, await self._remote.read(replica.url, endpoint, document(raw)))
         if len(raw) <= _INLINE_BYTES:
             reading = read()
         else:
             reading = await asyncio.get_running_loop().run_in_executor(self._executor, read)
         if isinstance(reading, Unscored):
-            return self._unscored(endpoint, model, reading.reason)
+            self._metrics.unscored.labels(model, endpoint, reading.reason.value).inc()
+            return Reading(RouteRequest(model))
         return reading
 
     def decide(
@@ -144,25 +150,26 @@ class Chooser:
             matches.append(found)
         return matches
 
-    def _unscored(self, endpoint: str, model: str, reason: Reason) -> Reading:
-        self._metrics.unscored.labels(model, endpoint, reason.value).inc()
-        return Reading(RouteRequest(model))
-
 
 def _read(
-    reader: PromptReader,
-    endpoint: str,
-    model: str,
-    raw: bytes,
-    root: Callable[..., BlockHash],
-    namespaces: Set[Namespace],
+    reader: PromptReader, endpoint: str, raw: bytes, chain: Callable[[EncodedPrompts | Unscored], Reading | Unscored]
 ) -> Reading | Unscored:
-    encoded = reader.read(endpoint, document(raw))
+    return chain(reader.read(endpoint, document(raw)))
+
+
+def _chain(
+    model: str, root: Callable[..., BlockHash], namespaces: Set[Namespace], encoded: EncodedPrompts | Unscored
+) -> Reading | Unscored:
     if isinstance(encoded, Unscored):
         return encoded
     roots = {space: root(space.model, space.block_size, salt=encoded.salt) for space in namespaces}
+    whole = encoded.images_from is None
     prompts = tuple(
-        Prompt(len(tokens), {space: block_hashes(tokens, space.block_size, parent) for space, parent in roots.items()})
+        Prompt(
+            len(tokens),
+            {space: block_hashes(tokens, space.block_size, parent) for space, parent in roots.items()},
+            whole,
+        )
         for tokens in encoded.prompts
     )
-    return Reading(RouteRequest(model, prompts), encoded.prompts)
+    return Reading(RouteRequest(model, prompts), encoded.prompts if whole else ())

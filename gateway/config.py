@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, HttpUrl, ValidationError
 
+from gateway.kv.sources import Source
 from routing.cost import PROFILES, Profile, profile_from_ms
 from routing.policies import policy_named
 
@@ -45,6 +46,21 @@ class ReplicaConfig(_Section):
     behind it"""
     kv_replay: Annotated[str, Field(pattern=_ENDPOINT)] | None = None
     """ZMQ endpoint of rank 0's replay socket, likewise"""
+
+    def sources(self, ranks: int) -> Mapping[int, Source]:
+        """The event streams that are named here, by rank; none where `kv_events` is absent."""
+        if self.kv_events is None:
+            return {}
+        return {
+            rank: Source(_behind(self.kv_events, rank), self.kv_replay and _behind(self.kv_replay, rank), "")
+            for rank in range(ranks)
+        }
+
+
+def _behind(endpoint: str, rank: int) -> str:
+    """Rank 0's endpoint -> that of another rank, on the ports behind it."""
+    address, _, port = endpoint.rpartition(":")
+    return f"{address}:{int(port) + rank}"
 
 
 class ModelConfig(_Section):
@@ -126,8 +142,10 @@ class Config(_Section):
     """blocks that prefix-aware remembers for each engine"""
     history_lifetime: Seconds = 3600.0
     """seconds after its last use that prefix-aware forgets a block"""
-    replay_timeout: Seconds = 5.0
-    """seconds that a replay of missed KV events may take"""
+    parity_interval: Seconds = 300.0
+    """seconds between two comparisons of the gateway's tokens with a replica's"""
+    tokenize_timeout: Seconds = 0.5
+    """seconds that a replica may take to tokenize a prompt that is not read here"""
     tokenizer_threads: Annotated[int, Field(ge=1)] = 2
     tokenizer_download: bool = False
     """whether a tokenizer that is not on this machine may be fetched from the hub"""

@@ -50,6 +50,9 @@ class Metrics:
         self.miscounted = counter(
             "miscounted_prompts", "Answers whose prompt had another number of tokens than the gateway found", "model"
         )
+        self.parity = gauge(
+            "parity", "1 for how a fixed prompt compared with the replica's tokens", "replica", "shape", "outcome"
+        )
         self.unscored = counter(
             "unscored", "Requests routed without a prefix, by reason", "model", "endpoint", "reason"
         )

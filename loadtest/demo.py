@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import traceback
 from functools import partial
 
 import httpx
@@ -11,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from loadtest.ideal import ideal_hit_ratio
 from loadtest.play import PlayFailed
 from loadtest.processes import ChildFailed
-from loadtest.replica.serve import DEFAULT_BLOCK_SIZE
+from loadtest.replica.engine import DEFAULT_BLOCK_SIZE
 from loadtest.report import Result, table
 from loadtest.trial import Trial, fleet, measure
 from loadtest.workload import ChatShape
@@ -82,7 +83,7 @@ def main() -> int:
         results, ideal = asyncio.run(compare(TRIAL, console))
     except (ChildFailed, PlayFailed, httpx.HTTPError) as failure:
         console.print("[red]The demo failed.[/red]")
-        console.print(str(failure), markup=False, highlight=False, soft_wrap=True)
+        console.print("".join(traceback.format_exception_only(failure)), markup=False, highlight=False, soft_wrap=True)
         return 1
     console.print(table(results))
     console.print(f"One endless cache for all of them would have hit {ideal:.3f}.")

@@ -18,25 +18,13 @@ async def ideal_hit_ratio(client: httpx.AsyncClient, exchanges: Sequence[Exchang
 
 
 async def _lookup(client: httpx.AsyncClient, exchange: Exchange, block_size: int) -> Lookup:
-    prompt = await _tokens(client, exchange.messages, add_generation_prompt=True)
     reply = {"role": "assistant", "content": exchange.text}
-    whole = await _tokens(client, [*exchange.messages, reply], add_generation_prompt=False)
-    # The last sampled token never goes through the model, so it is never cached.
-    computed = whole[: len(prompt) + exchange.output_tokens - 1]
-    return Lookup(
-        tokens=len(prompt),
-        wanted=_blocks(prompt[:-1], block_size),
-        kept=_blocks(computed, block_size),
-    )
-
-
-async def _tokens(
-    client: httpx.AsyncClient, messages: Sequence[dict[str, str]], *, add_generation_prompt: bool
-) -> list[int]:
-    body = {"messages": messages, "add_generation_prompt": add_generation_prompt}
-    response = (await client.post("/tokenize", json=body)).raise_for_status()
-    tokens: list[int] = response.json()["tokens"]
-    return tokens
+    body = {"messages": [*exchange.messages, reply], "add_generation_prompt": False}
+    tokens = (await client.post("/tokenize", json=body)).raise_for_status().json()["tokens"]
+    # The last token of a prompt is always computed; the last one sampled never is, so it is never cached.
+    wanted, kept = exchange.prompt_tokens - 1, exchange.prompt_tokens + exchange.output_tokens - 1
+    blocks = _blocks(tokens[:kept], block_size)
+    return Lookup(exchange.prompt_tokens, wanted=blocks[: wanted // block_size], kept=blocks)
 
 
 def _blocks(tokens: Sequence[int], block_size: int) -> list[int]:

@@ -13,29 +13,32 @@ READY_SECONDS = 60.0
 """how long a child may take until it answers"""
 STOP_SECONDS = 5.0
 """how long it may take to end by itself"""
+SHOWN_CHARACTERS = 2000
+"""how much of a child's output a failure shows"""
 _POLL_SECONDS = 0.05
 
 
 class ChildFailed(Exception):
-    """A child process ended, or did not answer in time. The message holds the end of what it wrote."""
+    """A child process ended, or did not answer in time. What it wrote is in a note."""
 
 
 @contextlib.asynccontextmanager
 async def python(arguments: Sequence[str], ready: Sequence[str]) -> AsyncIterator[None]:
     """Run `python ARGUMENTS` within the context.
 
-    ready: URLs that answer 200 once the child can be used. Raises ChildFailed.
+    ready: URLs that answer 200 once the child can be used.
+    Raises ChildFailed. What fails within the context leaves it with a note of what the child wrote last.
     """
     with tempfile.TemporaryFile() as output:
         child = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=output, stderr=output)
         try:
-            try:
-                await _answering(child, ready)
-            except ChildFailed as failed:
-                output.seek(0)
-                written = output.read().decode(errors="replace")
-                raise ChildFailed(f"{' '.join(arguments)}: {failed}\n{written[-2000:]}") from None
+            await _answering(child, ready)
             yield
+        except Exception as failure:
+            output.seek(0)
+            written = output.read().decode(errors="replace")[-SHOWN_CHARACTERS:]
+            failure.add_note(f"python {' '.join(arguments)} wrote:\n{written}")
+            raise
         finally:
             await _stop(child)
 

@@ -15,6 +15,8 @@ class Prompt:
 
     tokens: int
     chains: Chains
+    whole: bool = True
+    """False where only its beginning is known: the tokens before its first image"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,11 @@ class RouteRequest:
     """None where the request names no model: any replica will do"""
     prompts: Sequence[Prompt] = ()
     """empty where the prompt's tokens are not known"""
+
+    @property
+    def whole(self) -> bool:
+        """Whether all tokens of all prompts are known."""
+        return all(prompt.whole for prompt in self.prompts)
 
     @property
     def tokens(self) -> int:
@@ -55,12 +62,14 @@ class Decision:
     reason: str
     prompt_tokens: int
     """0 where they are not known"""
+    held_tokens: int
+    """of them, those that need no prefill there, as far as is known"""
     cached_tokens: int | None
-    """predicted: what the engine will report as cached; None where the prompt was not matched"""
+    """predicted: what the engine will report as cached; None where the prompt was not matched, or not whole"""
     prediction: Prediction
     candidates: Sequence[Candidate]
 
     @property
     def new_tokens(self) -> int:
         """Prompt tokens that the engine has to prefill."""
-        return self.prompt_tokens - (self.cached_tokens or 0)
+        return self.prompt_tokens - self.held_tokens

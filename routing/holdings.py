@@ -42,6 +42,10 @@ class Holdings:
         """Whether this group holds a copy in this tier."""
         return block in self._copies.get((tier, group), ())
 
+    def held(self, tier: Tier, block: BlockHash) -> bool:
+        """Whether the block counts as held in this tier."""
+        return bool(self._judged) and all(self.has(tier, group, block) for group in self._judged)
+
     def add(self, tier: Tier, group: int, blocks: Iterable[BlockHash]) -> list[BlockHash]:
         """One more copy of each. Returns those that the tier did not hold and now does."""
         copies = self._copies.setdefault((tier, group), {})

@@ -2,39 +2,21 @@
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, cast
+from functools import partial
+from typing import cast
 
 from routing.blocks import block_hashes, extended_block_hashes, root_hash
+from routing.changes import Change, Drop, Put, Wipe
+from routing.chunks import Chunks, ChunkStored
 from routing.events import BlockRemoved, BlockStored, KVEvent
 from routing.holdings import Holdings
 from routing.types import BlockHash, EngineHash, Tier
 from routing.waiting import Waiting
 
+__all__ = ["Change", "Drop", "Ledger", "Put", "Wipe"]
+
 JUDGED_KINDS = frozenset({"full_attention", "mla_attention", "sink_full_attention"})
 """The kinds of KV-cache group whose blocks are a prefix as long as they are held."""
-
-
-class Put(NamedTuple):
-    """Blocks that the engine did not hold in this tier and now does."""
-
-    tier: Tier
-    blocks: Sequence[BlockHash]
-
-
-class Drop(NamedTuple):
-    """Blocks whose last copy in this tier is gone."""
-
-    tier: Tier
-    blocks: Sequence[BlockHash]
-
-
-class Wipe(NamedTuple):
-    """Everything in this tier is gone; in every tier if None."""
-
-    tier: Tier | None
-
-
-Change = Put | Drop | Wipe
 
 
 class Ledger:
@@ -52,9 +34,13 @@ class Ledger:
     secret, model: what names depend on (`blocks.root_hash`).
     remembered: names kept of blocks that are gone.
     waiting: blocks without a name kept at most.
+    host_tokens: what LMCache inside the engine keeps in host memory. It does not say what it drops, so its chunks count
+      up to this many tokens, and not at all if that is 0.
     """
 
-    def __init__(self, secret: bytes, model: str, *, remembered: int = 8192, waiting: int = 16384) -> None:
+    def __init__(
+        self, secret: bytes, model: str, *, remembered: int = 8192, waiting: int = 16384, host_tokens: int = 0
+    ) -> None:
         self._secret = secret
         self._model = model
         self._remembered = remembered
@@ -63,6 +49,7 @@ class Ledger:
         self._offloads = False
         self._holdings = Holdings()
         self._waiting = Waiting(waiting)
+        self._chunks = Chunks(host_tokens)
         self._unjudged: set[int] = set()
         self._block_size: int | None = None
         self._stored_in_storage = 0
@@ -96,12 +83,14 @@ class Ledger:
         """Blocks announced so far whose tokens don't fit their hashes; they change nothing here."""
         return self._unplaced
 
-    def apply(self, event: KVEvent) -> list[Change]:
+    def apply(self, event: KVEvent | ChunkStored) -> list[Change]:
         """Book one event. Returns what changed, in order."""
         if isinstance(event, BlockStored):
             return self._store(event)
         if isinstance(event, BlockRemoved):
             return self._remove(event)
+        if isinstance(event, ChunkStored):
+            return self._store_chunk(event)
         return self._reset_gpu()
 
     def clear(self) -> list[Change]:
@@ -110,6 +99,7 @@ class Ledger:
         self._gone.clear()
         self._holdings.clear()
         self._waiting.clear()
+        self._chunks.clear()
         return [Wipe(None)]
 
     def _store(self, event: BlockStored) -> list[Change]:
@@ -159,11 +149,23 @@ class Ledger:
         if event.tier is Tier.STORAGE:
             return []
         blocks, nameless = self._look_up(event.hashes)
-        for hash_ in nameless:
-            self._waiting.remove((event.tier, event.group), hash_)
         dropped = self._holdings.remove(event.tier, event.group, blocks)
+        for hash_ in nameless:
+            if event.tier is Tier.CPU and hash_ in self._chunks:
+                dropped += self._chunks.remove(hash_)
+            else:
+                self._waiting.remove((event.tier, event.group), hash_)
         self._retire(event.hashes)
         return [Drop(event.tier, dropped)] if dropped else []
+
+    def _store_chunk(self, chunk: ChunkStored) -> list[Change]:
+        size = self._block_size
+        if size is None:
+            return []
+        root = root_hash(self._secret, self._model, size)
+        new, gone = self._chunks.store(chunk, size, root, partial(self._holdings.held, Tier.GPU))
+        self._unplaced += 0 if chunk.hash in self._chunks else 1
+        return [*([Drop(Tier.CPU, gone)] if gone else []), *([Put(Tier.CPU, new)] if new else [])]
 
     def _reset_gpu(self) -> list[Change]:
         self._holdings.wipe(Tier.GPU)
@@ -194,6 +196,7 @@ class Ledger:
         else:
             blocks = block_hashes(event.tokens, event.block_size, parent)
         self._names.update(zip(event.hashes, blocks, strict=True))
+        self._chunks.see(event.tokens, event.block_size, parent, blocks)
         return blocks
 
     def _settle(self, hashes: Sequence[EngineHash]) -> list[Change]:

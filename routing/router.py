@@ -65,7 +65,8 @@ class Router:
             policy=policy.name,
             reason=reason,
             prompt_tokens=chosen.prompt,
-            cached_tokens=chosen.l1 if matches else None,
+            held_tokens=chosen.l1,
+            cached_tokens=chosen.l1 if matches and request.whole else None,
             prediction=chosen.prediction,
             candidates=candidates,
         )
@@ -83,7 +84,8 @@ class Router:
             in_gpu = self._fresh.extend(engine.id, blocks, in_gpu, now)
             in_any = max(in_any, in_gpu)
             # vLLM always computes a prompt's last token, so a block that holds it is not a hit.
-            most = max(0, prompt.tokens - 1) // size
+            computed = 1 if prompt.whole else 0
+            most = max(0, prompt.tokens - computed) // size
             l0 += min(in_gpu, most) * size
             l1 += min(in_any, most) * size
             new_blocks += len(blocks) - in_gpu

@@ -24,9 +24,15 @@ class Clock(Protocol):
 
 
 class Readiness(Protocol):
-    """What is still missing before requests can be served well; empty when ready."""
+    """How well requests can be served."""
 
-    def __call__(self) -> list[str]: ...
+    def missing(self) -> list[str]:
+        """What requests still have to wait for; empty when ready."""
+        ...
+
+    def degraded(self) -> list[str]:
+        """What works, but not as it should."""
+        ...
 
 
 def create_admin(
@@ -41,10 +47,12 @@ def create_admin(
 
     @app.get("/readyz", summary="Whether requests can be served; 503 with what is missing")
     async def readyz() -> JSONResponse:
-        missing = readiness()
+        missing = readiness.missing()
         replicas = sorted({engine.replica.id for engine in fleet})
-        status = "waiting" if missing else "ready"
-        return JSONResponse({"status": status, "missing": missing, "replicas": replicas}, 503 if missing else 200)
+        degraded = readiness.degraded()
+        status = "waiting" if missing else "degraded" if degraded else "ready"
+        answer = {"status": status, "missing": missing, "degraded": degraded, "replicas": replicas}
+        return JSONResponse(answer, 503 if missing else 200)
 
     @app.get("/metrics", summary="Prometheus metrics")
     async def prometheus() -> Response:

@@ -19,7 +19,7 @@ def explanation(
         "replica": chosen.engine.replica,
         "engine": chosen.engine.rank,
         "reason": reason,
-        "cached_tokens": chosen.l1 if request.prompts else None,
+        "cached_tokens": chosen.l1 if request.prompts and request.whole else None,
         "candidates": [_candidate(candidate) for candidate in ranked],
     }
 

@@ -2,20 +2,17 @@
 
 from gateway.errors import UnknownPath
 
-SCORED = frozenset({"/v1/chat/completions", "/v1/completions"})
+SCORED = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/messages", "/v1/responses"})
 """Paths whose prompt is read, so that the choice can follow the caches."""
-REPORTS_USAGE = SCORED
+REPORTS_USAGE = frozenset({"/v1/chat/completions", "/v1/completions"})
 """Paths whose streams end with the usage when asked to."""
 UNSCORED = frozenset(
     {
         "/v1/audio/transcriptions",
         "/v1/audio/translations",
         "/v1/chat/completions/batch",
-        "/v1/embeddings",
-        "/v1/messages",
         "/v1/messages/count_tokens",
         "/v1/rerank",
-        "/v1/responses",
         "/v1/score",
     }
 )

@@ -34,6 +34,9 @@ class EngineMetrics:
     report: Report = field(default_factory=Report)
     block_size: int | None = None
     capacity_blocks: int | None = None
+    prefix_caching: bool | None = None
+    hash_algorithm: str | None = None
+    """of vLLM's own block hashes, which name what it shares with others"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,11 @@ class Probe:
         except SourcesError as exc:
             raise ProbeError(str(exc)) from exc
 
+    async def version(self) -> str | None:
+        """vLLM's version; None where it does not tell. Raises ProbeError."""
+        response = await self._get("/version")
+        return str(_object(response).get("version")) if response.is_success else None
+
     async def healthy(self) -> bool:
         """Whether `/health` answers 200. Raises ProbeError where nothing answers."""
         return (await self._get("/health")).status_code == httpx.codes.OK
@@ -142,6 +150,7 @@ def parse_metrics(text: str) -> Exposition:
     """
     lines = "\n".join(match.group() for match in _WANTED.finditer(text)) + "\n"
     samples: dict[int, dict[str, float]] = {}
+    configured: dict[int, Mapping[str, str]] = {}
     started = None
     for name, labels, value in _samples(lines):
         if name == "process_start_time_seconds":
@@ -150,13 +159,11 @@ def parse_metrics(text: str) -> Exposition:
         rank = int(labels.get("engine", "0"))
         found = samples.setdefault(rank, {})
         if name == "vllm:cache_config_info":
-            # "None" until the engine knows
-            found.update(
-                (key, float(labels[key])) for key in ("block_size", "num_gpu_blocks") if labels.get(key, "").isdigit()
-            )
+            configured[rank] = labels
         else:
             found[name] = found.get(name, 0.0) + value
-    return Exposition({rank: _engine_metrics(found) for rank, found in samples.items()}, started)
+    engines = {rank: _engine_metrics(found, configured.get(rank, {})) for rank, found in samples.items()}
+    return Exposition(engines, started)
 
 
 def _samples(lines: str) -> Iterable[tuple[str, Mapping[str, str], float]]:
@@ -165,14 +172,24 @@ def _samples(lines: str) -> Iterable[tuple[str, Mapping[str, str], float]]:
             yield sample.name, sample.labels, sample.value
 
 
-def _engine_metrics(found: Mapping[str, float]) -> EngineMetrics:
+def _engine_metrics(found: Mapping[str, float], labels: Mapping[str, str]) -> EngineMetrics:
+    caching = labels.get("enable_prefix_caching")
+    blocks = _number(labels, "num_gpu_blocks")
     return EngineMetrics(
         report=Report(
             running=int(found.get("vllm:num_requests_running", 0)),
             waiting=int(found.get("vllm:num_requests_waiting", 0)),
             kv_usage=found.get("vllm:kv_cache_usage_perc", 0.0),
         ),
-        block_size=int(found["block_size"]) if "block_size" in found else None,
+        block_size=_number(labels, "block_size"),
         # One block of vLLM's pool is the null block, which holds nothing.
-        capacity_blocks=int(found["num_gpu_blocks"]) - 1 if "num_gpu_blocks" in found else None,
+        capacity_blocks=None if blocks is None else blocks - 1,
+        prefix_caching=None if caching is None else caching == "True",
+        hash_algorithm=labels.get("prefix_caching_hash_algo"),
     )
+
+
+def _number(labels: Mapping[str, str], key: str) -> int | None:
+    """A label's number; "None" until the engine knows."""
+    text = labels.get(key, "")
+    return int(text) if text.isdigit() else None

@@ -91,8 +91,7 @@ class Watch:
 
     async def _sources(self, ranks: int) -> Mapping[int, Source]:
         if self._config.kv_events:
-            events, replay = self._config.kv_events, self._config.kv_replay
-            return {rank: Source(_behind(events, rank), replay and _behind(replay, rank), "") for rank in range(ranks)}
+            return self._config.sources(ranks)
         sources = await self._probe.event_sources()
         reason = "/kv_event_sources is not served" if sources is None else sources.reason
         if reason != self._reason:
@@ -100,9 +99,3 @@ class Watch:
             if reason:
                 logger.error("replica %s: its cache can't be known: %s", self._id, reason)
         return {} if sources is None else sources.by_rank
-
-
-def _behind(endpoint: str, rank: int) -> str:
-    """Rank 0's endpoint -> that of another rank, on the ports behind it."""
-    address, _, port = endpoint.rpartition(":")
-    return f"{address}:{int(port) + rank}"

@@ -47,4 +47,6 @@ class FeedCounters:
     last_ts: float | None = None
     """the engine's clock in it"""
     applied_at: float | None = None
-    """our clock when it was applied"""
+    """our clock (time.monotonic) when it was applied"""
+    confirmed_at: float | None = None
+    """our clock when last nothing was missing: a message in order, or a complete replay"""

@@ -22,8 +22,8 @@ that it returns, in order. Two states:
                                          answer begins, clear and rebuild from it
     a gap that a replay did not close    clear, go on behind it
     a message that can't be read         clear, go on behind it: what it removed is unknown
-    silence after the last message       once: check by a replay that it was the last. A failed check changes nothing;
-                                         the next number arriving makes it needless
+    silence                              check by a replay that nothing was lost, less and less often. A failed check
+                                         changes nothing; the next number arriving makes it needless
 
 Without a replay endpoint a gap, and a new connection too, clears. Clearing loses what is known and never keeps what is
 wrong.
@@ -37,6 +37,7 @@ from gateway.kv.actions import Action, Ask, FeedCounters
 from gateway.kv.place import Place
 
 _SLOWEST_RETRY = 300.0
+_SLOWEST_CHECK = 60.0
 
 
 @dataclass(slots=True)
@@ -57,7 +58,8 @@ class Feed:
 
     replayable: the engine has a replay endpoint.
     patience: seconds without a message of the answer after which a replay has failed.
-    quiet: seconds of silence after which the stream is checked, and after a failed replay until the next attempt.
+    quiet: seconds of silence until the stream is checked, and from a failed replay to the next attempt; then twice as
+        long, and so on.
     room: live messages that may wait for a replay.
     """
 
@@ -75,6 +77,7 @@ class Feed:
         self._sought: int | None = None
         """the message in front of which the last gap was"""
         self._check_at: float | None = None
+        self._check_in = quiet
         self._retry_at: float | None = None
         self._retry_in = quiet
 
@@ -154,6 +157,7 @@ class Feed:
             return actions
         self._request = None
         self._retry_in = self._quiet
+        self.counters.confirmed_at = now
         self._drain(now, actions)
         return actions
 
@@ -170,13 +174,15 @@ class Feed:
             self._request = _Request(now + self._patience, in_doubt=False, afresh=True)
             actions.append(Ask(0))
         elif self._check_at is not None and now >= self._check_at:
-            self._check_at = None
+            self._check_in = min(2 * self._check_in, _SLOWEST_CHECK)
+            self._check_at = now + self._check_in
             self.counters.checks += 1
             self._ask_on(now, actions, in_doubt=False)
         return actions
 
     def _listen(self, now: float) -> None:
         if self._replayable:
+            self._check_in = self._quiet
             self._check_at = now + self._quiet
 
     def _drain(self, now: float, actions: list[Action]) -> None:

@@ -22,7 +22,8 @@ class Place:
     def apply(self, seq: int, payload: bytes, now: float, actions: list[Action]) -> None:
         """Move behind this message and have it booked. One that can't be read costs all that is booked."""
         self.next, self.last_payload = seq + 1, payload
-        self._counters.last_seq, self._counters.applied_at = seq, now
+        self._counters.last_seq = seq
+        self._counters.applied_at = self._counters.confirmed_at = now
         try:
             batch = decode(payload)
         except WireError:

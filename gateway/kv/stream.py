@@ -29,6 +29,8 @@ class Subscription:
     """as the engine publishes; empty: any"""
     model: str
     """what names depend on (`routing.types.Namespace.model`)"""
+    host_tokens: int = 0
+    """what LMCache inside the engine keeps in host memory (`routing.ledger.Ledger`)"""
 
 
 class Stream:
@@ -40,7 +42,7 @@ class Stream:
         """where the answer to the running request comes; a new one for each request, so that answers never mix"""
         self._context = context
         self._feed = Feed(replayable=subscription.replay_endpoint is not None)
-        self._ledger = Ledger(secret, subscription.model)
+        self._ledger = Ledger(secret, subscription.model, host_tokens=subscription.host_tokens)
         self._ignored: Counter[str] = Counter()
         self._changes: list[Change] = []
         self._touched = False
@@ -64,6 +66,7 @@ class Stream:
         if len(frames) < 2 or len(frames[-2]) != _NUMBER_BYTES:
             self._ignored["frames"] += 1
         elif frames[-2] == _END:
+            self._touched = True
             self._perform(self._feed.replay_ended(now))
         else:
             self._perform(self._feed.replayed(int.from_bytes(frames[-2], "big"), frames[-1], now))

@@ -42,12 +42,13 @@ class Subscriber:
         replay_endpoint: str | None,
         topic: str,
         model: str,
+        host_tokens: int = 0,
     ) -> None:
         """Follow an engine, in place of an earlier subscription of it. For the arguments see `Subscription`.
 
         The engine need not be up yet.
         """
-        self._send(Subscription(engine, generation, endpoint, replay_endpoint, topic, model))
+        self._send(Subscription(engine, generation, endpoint, replay_endpoint, topic, model, host_tokens))
 
     def unsubscribe(self, engine: EngineId) -> None:
         """Follow it no longer. Updates under way may still be delivered."""

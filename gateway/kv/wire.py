@@ -16,6 +16,7 @@ from typing import Annotated, Any, NamedTuple, cast
 import msgspec
 
 from gateway.kv.extra_keys import parse_extra_keys
+from routing.chunks import ChunkStored
 from routing.events import AllBlocksCleared, BlockExtras, BlockRemoved, BlockStored, KVEvent
 from routing.types import EngineHash, Tier
 
@@ -38,10 +39,10 @@ class Batch(NamedTuple):
     """the engine's wall clock when it made the batch, seconds since 1970; 0.0 where the producer sends none"""
     rank: int | None
     """data-parallel rank"""
-    events: Sequence[KVEvent]
+    events: Sequence[KVEvent | ChunkStored]
     """in order; neighbouring removals from one tier and group are one event"""
     ignored: Mapping[str, int]
-    """events left out, by reason: `kind:<name>`, `medium:<name>`, `chunk`; neighbouring removals count as one"""
+    """events left out, by reason: `kind:<name>`, `medium:<name>`; neighbouring removals count as one"""
 
 
 class _Stored(msgspec.Struct, tag="BlockStored", gc=False):
@@ -179,23 +180,43 @@ def _merged(items: Iterable[_Event]) -> list[_Event]:
     return merged
 
 
-def _events(items: Iterable[_Event], ignored: Counter[str]) -> list[KVEvent]:
-    events: list[KVEvent] = []
+def _events(items: Iterable[_Event], ignored: Counter[str]) -> list[KVEvent | ChunkStored]:
+    events: list[KVEvent | ChunkStored] = []
     for item in _merged(items):
         if isinstance(item, _Cleared):
             events.append(AllBlocksCleared())
             continue
         tier = _TIERS.get(item.medium)
-        if tier is None:
+        if isinstance(item, _Stored) and _is_chunk(item):
+            events.append(_chunk(item))
+        elif tier is None:
             ignored[f"medium:{item.medium}"] += 1
         elif isinstance(item, _Removed):
             events.append(BlockRemoved(_hashes(item.block_hashes), tier, item.group_idx or 0))
-        elif tier is not Tier.GPU and item.token_ids and item.group_idx is None and item.kv_cache_spec_kind is None:
-            # LMCache's server: chunks under hashes of its own, which must not meet the engine's.
-            ignored["chunk"] += 1
         else:
             events.append(_stored(item, tier))
     return events
+
+
+def _is_chunk(item: _Stored) -> bool:
+    """Whether LMCache made the event. It leaves out what the engine always says of a block with tokens in host memory."""
+    return (
+        item.medium in ("cpu", "CPU")
+        and len(item.block_hashes) == 1
+        and bool(item.token_ids)
+        and item.group_idx is None
+        and item.kv_cache_spec_kind is None
+    )
+
+
+def _chunk(item: _Stored) -> ChunkStored:
+    parent = item.parent_block_hash
+    return ChunkStored(
+        hash=_hash(item.block_hashes[0]),
+        parent=None if parent is None else _hash(parent),
+        tokens=item.token_ids[: item.block_size],  # inside the engine it sends one token too many
+        from_server=item.medium == "CPU",
+    )
 
 
 def _stored(item: _Stored, tier: Tier) -> BlockStored:

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from functools import partial
+from typing import NamedTuple
 
 from gateway.config import Config, ModelConfig
 from gateway.prompt.reader import PromptReader, load
@@ -15,15 +16,24 @@ from routing.fleet import Replica
 logger = logging.getLogger(__name__)
 
 
+class _Served(NamedTuple):
+    """What must be equal for two replicas to share a reader."""
+
+    model: str
+    root: str
+    max_model_len: int | None
+
+
 class Library:
-    """One reader for each base model. A model whose tokenizer can't be loaded has none, and is said so once."""
+    """One reader for each model. A model that can't be read here, or is read wrongly, has none and is said so once."""
 
     def __init__(self, config: Config, executor: Executor, group: asyncio.TaskGroup) -> None:
         self._config = config
         self._executor = executor
         self._group = group
-        self._readers: dict[str, PromptReader | None] = {}
-        self._loading: dict[str, asyncio.Task[None]] = {}
+        self._readers: dict[_Served, PromptReader | None] = {}
+        self._loading: dict[_Served, asyncio.Task[None]] = {}
+        self._distrusted: dict[str, str] = {}
 
     def close(self) -> None:
         """Load no more."""
@@ -33,42 +43,68 @@ class Library:
     @property
     def loading(self) -> list[str]:
         """The models whose reader is not there yet and may still come."""
-        return sorted(self._loading)
+        return sorted(served.model for served in self._loading)
+
+    @property
+    def distrusted(self) -> Mapping[str, str]:
+        """The models whose reader was found to be wrong, with what was found."""
+        return self._distrusted
 
     def reader(self, replica: Replica) -> PromptReader | None:
-        """The reader for what this replica serves; None where there is none or it is still being loaded."""
-        return self._readers.get(replica.base.id)
+        """The reader for what this replica serves; None where there is none, none yet, or one not to be trusted."""
+        return None if replica.base.id in self._distrusted else self.untested_reader(replica)
+
+    def untested_reader(self, replica: Replica) -> PromptReader | None:
+        """The reader, be it trusted or not."""
+        return self._readers.get(_served(replica))
+
+    def distrust(self, model: str, found: str) -> None:
+        """The reader of this base model gives other tokens than the engine has."""
+        if self._distrusted.get(model) != found:
+            logger.error("model %s: prompts are not read here any more but by the replicas: %s", model, found)
+            self._distrusted[model] = found
+
+    def trust(self, model: str) -> None:
+        """The reader of this base model gives what the engine has."""
+        if self._distrusted.pop(model, None):
+            logger.info("model %s: prompts are read here again", model)
 
     def want(self, replica: Replica) -> None:
         """Start to load the reader for what this replica serves, unless that was done before."""
-        model = replica.base.id
-        if model not in self._readers and model not in self._loading:
-            self._loading[model] = self._group.create_task(self._load(replica))
+        served = _served(replica)
+        if served not in self._readers and served not in self._loading:
+            self._loading[served] = self._group.create_task(self._load(served, configured(self._config, replica)))
 
-    async def _load(self, replica: Replica) -> None:
-        model = replica.base.id
-        configured = self._configured(replica)
-        source = configured.tokenizer or replica.base.root
+    async def _load(self, served: _Served, model: ModelConfig) -> None:
+        source = model.tokenizer or served.root
         try:
-            settings = _settings(configured, replica)
-            read = partial(load, source, settings, download=self._config.tokenizer_download)
-            reader = await asyncio.get_running_loop().run_in_executor(self._executor, read)
-            logger.info("model %s: tokenizer of %s loaded", model, source)
-            self._readers[model] = reader
+            read = partial(
+                load, source, read_settings(model, served.max_model_len), download=self._config.tokenizer_download
+            )
+            self._readers[served] = await asyncio.get_running_loop().run_in_executor(self._executor, read)
+            logger.info("model %s: tokenizer of %s loaded", served.model, source)
         except TokenizerError as exc:
-            logger.error("model %s: requests are routed without a prefix: %s", model, exc)
-            self._readers[model] = None
+            logger.error("model %s: prompts are read by the replicas, if at all: %s", served.model, exc)
+            self._readers[served] = None
         finally:
-            del self._loading[model]
-
-    def _configured(self, replica: Replica) -> ModelConfig:
-        """What the configuration says under any of the replica's names."""
-        models: Mapping[str, ModelConfig] = self._config.models
-        return next((models[card.id] for card in replica.cards if card.id in models), ModelConfig())
+            del self._loading[served]
 
 
-def _settings(model: ModelConfig, replica: Replica) -> PromptSettings:
-    """Raises TokenizerError for a template that can't be read."""
+def configured(config: Config, replica: Replica) -> ModelConfig:
+    """What the configuration says under any of a replica's names."""
+    models: Mapping[str, ModelConfig] = config.models
+    return next((models[card.id] for card in replica.cards if card.id in models), ModelConfig())
+
+
+def _served(replica: Replica) -> _Served:
+    return _Served(replica.base.id, replica.base.root, replica.base.max_model_len)
+
+
+def read_settings(model: ModelConfig, max_model_len: int | None) -> PromptSettings:
+    """How a model is served, by its configuration. max_model_len: in tokens, as a replica says.
+
+    Raises TokenizerError for a template that can't be read.
+    """
     try:
         template = model.chat_template.read_text() if model.chat_template else None
     except OSError as exc:
@@ -79,5 +115,5 @@ def _settings(model: ModelConfig, replica: Replica) -> PromptSettings:
         default_template_arguments=model.default_chat_template_kwargs,
         trust_request_template=model.trust_request_chat_template,
         exclude_tools_when_choice_none=model.exclude_tools_when_tool_choice_none,
-        max_model_len=replica.base.max_model_len,
+        max_model_len=max_model_len,
     )

@@ -49,7 +49,7 @@ class Accounts:
         if usage is None:
             return
         self._metrics.prompt_tokens.labels(model, decision.policy).inc(usage.prompt_tokens)
-        if decision.prompt_tokens not in (0, usage.prompt_tokens):
+        if decision.cached_tokens is not None and decision.prompt_tokens != usage.prompt_tokens:
             self._metrics.miscounted.labels(model).inc()
             self._on_miscount(model)
             logger.error(

@@ -51,7 +51,6 @@ class Exchange:
         "_line",
         "_loop",
         "_parts",
-        "_started",
         "_waiter",
         "body_ended",
         "buffered",
@@ -59,6 +58,7 @@ class Exchange:
         "disconnected",
         "keep_alive",
         "scope",
+        "started",
         "task",
     )
 
@@ -80,7 +80,7 @@ class Exchange:
         self._body_taken = False
         self._waiter: asyncio.Future[None] | None = None
         self._hung_up: Callable[[], None] | None = None
-        self._started = False
+        self.started = False
         self._head = b""
         self._chunked = False
         self._bodiless = False
@@ -126,7 +126,7 @@ class Exchange:
             await self._line.drain()
         if self.disconnected:
             return
-        if not self._started:
+        if not self.started:
             self._start(message["status"], message.get("headers", ()))
             return
         if self.complete:
@@ -173,7 +173,7 @@ class Exchange:
             waiter.set_result(None)
 
     def _start(self, status: int, headers: RawHeaders) -> None:
-        self._started = True
+        self.started = True
         self._awaits_continue = False
         self._bodiless = self.scope["method"] == "HEAD" or status in (204, 304)
         framing = []
@@ -205,7 +205,7 @@ class Exchange:
         return body
 
     def _give_up(self) -> None:
-        if self._started and not self._head:
+        if self.started and not self._head:
             self._line.cut()
             return
         self.keep_alive = False

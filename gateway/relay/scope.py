@@ -26,7 +26,7 @@ def connection_scope(transport: asyncio.BaseTransport) -> Scope:
 def request_scope(
     connection: Scope, method: bytes, target: bytes, version: str, headers: list[tuple[bytes, bytes]]
 ) -> Scope:
-    """The whole. target: of the request line. headers: names in lower case. Raises ValueError for a target not ASCII."""
+    """The whole. target: of the request line. headers: names in lower case. Raises ValueError for a path not ASCII."""
     raw_path, _, query = (target if target.startswith(b"/") else _origin_form(target)).partition(b"?")
     path = raw_path.decode("ascii")
     return {

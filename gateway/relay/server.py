@@ -24,8 +24,8 @@ HEAD_SECONDS = 30.0
 class ServerProtocol(asyncio.Protocol):
     """For uvicorn's `http=`. Requests of one connection are answered one after the other.
 
-    uvicorn's settings that count: `timeout_keep_alive`, and those of the server itself. Upgrades are ignored, which
-    RFC 9110 7.8 allows, and the request is served as any other.
+    uvicorn's settings that count: `timeout_keep_alive`, and those of the server itself. An offer to upgrade is ignored
+    (RFC 9110 7.8) and the request served as any other: Java's client offers HTTP/2 with each first request.
     """
 
     def __init__(
@@ -54,6 +54,7 @@ class ServerProtocol(asyncio.Protocol):
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._awaits_continue = False
+        self._unparsed = 0
 
     def shutdown(self) -> None:
         """uvicorn's: answer what is being answered and close."""
@@ -74,13 +75,13 @@ class ServerProtocol(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._parser is None:
+            self._take_unparsed(data)
             return
         self._between += len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            if self._reading is not None:
-                self._reading.keep_alive = False
+        except httptools.HttpParserUpgrade as exc:
+            self._leave_parser(data[exc.args[0] :])
         except httptools.HttpParserError:
             self._refuse(b"400 Bad Request")
         else:
@@ -150,8 +151,9 @@ class ServerProtocol(asyncio.Protocol):
                 self._pause()
 
     def on_message_complete(self) -> None:
+        assert self._parser is not None
         self._between = 0
-        if self._reading is not None:
+        if self._reading is not None and not self._parser.should_upgrade():
             self._reading.end_body()
 
     # the exchange's side
@@ -201,14 +203,41 @@ class ServerProtocol(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _refuse(self, status: bytes) -> None:
-        """What came is no request: say so, unless an answer is on its way, and read no more."""
+        """What came is no request: read no more, and say so if nothing else is being said."""
         self._parser = None
-        if self._running is not None:
-            self._running.keep_alive = False
-            self._queue.clear()
+        self._queue.clear()
+        running, reading = self._running, self._reading
+        if running is not None and (running is not reading or running.body_ended):
+            running.keep_alive = False
             return
-        self.write(message_head(b"HTTP/1.1 " + status, [(b"content-length", b"0"), (b"connection", b"close")]))
+        if running is None or not running.started:
+            headers = [(b"content-length", b"0"), (b"connection", b"close")]
+            self.write(message_head(b"HTTP/1.1 " + status, headers))
+        if running is not None:
+            running.disconnect()
         self._close()
+
+    def _leave_parser(self, rest: bytes) -> None:
+        """An upgrade is offered. The parser stops there, so this request's body is counted out, and it is the last."""
+        self._parser = None
+        assert self._reading is not None
+        self._reading.keep_alive = False
+        headers = self._reading.scope["headers"]
+        if header(headers, b"transfer-encoding"):
+            self._refuse(b"501 Not Implemented")
+            return
+        self._unparsed = int(header(headers, b"content-length") or 0)
+        self._take_unparsed(rest)
+
+    def _take_unparsed(self, data: bytes) -> None:
+        if self._reading is None or self._reading.body_ended:
+            return
+        part = data[: self._unparsed]
+        self._unparsed -= len(part)
+        if part:
+            self.on_body(part)
+        if not self._unparsed:
+            self._reading.end_body()
 
     def _close(self) -> None:
         if self._transport is not None:

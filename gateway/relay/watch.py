@@ -41,8 +41,8 @@ class ClientWatch:
         "gone",
     )
 
-    def __init__(self, receive: Receive, scope: Mapping[str, Any]) -> None:
-        """receive, scope: the request's, with its body read."""
+    def __init__(self, receive: Receive, scope: Mapping[str, Any] | None = None) -> None:
+        """receive, scope: the request's, with its body read. Without the scope a task does the waiting."""
         self.gone = False
         self._loop = asyncio.get_running_loop()
         self._depth = 0
@@ -51,7 +51,7 @@ class ClientWatch:
         self._cancelled_before = 0
         self._working: asyncio.Task[Any] | None = None
         self._watcher: asyncio.Task[None] | None = None
-        on_hang_up = scope.get("extensions", {}).get(HANG_UP)
+        on_hang_up = scope.get("extensions", {}).get(HANG_UP) if scope is not None else None
         if on_hang_up is not None:
             on_hang_up(self._hung_up)
         else:

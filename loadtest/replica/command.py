@@ -8,7 +8,8 @@ import sys
 
 import zmq
 
-from loadtest.replica.serve import DEFAULT_BLOCK_SIZE, ReplicaSettings, serve
+from loadtest.replica.engine import DEFAULT_BLOCK_SIZE
+from loadtest.replica.serve import ReplicaSettings, serve
 from loadtest.replica.text import Text
 from loadtest.replica.timing import PROFILES
 

@@ -15,6 +15,8 @@ from loadtest.replica.prefix_cache import PrefixCache
 from loadtest.replica.request import Request
 from loadtest.replica.timing import Profile
 
+DEFAULT_BLOCK_SIZE = 16
+"""tokens"""
 DEFAULT_TOKEN_BUDGET = 8192
 """tokens computed per step at most; vLLM's default for its API server on large GPUs"""
 DEFAULT_MAX_SEQUENCES = 256

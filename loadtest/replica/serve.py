@@ -11,13 +11,12 @@ import uvicorn
 from loadtest.replica.app import create_app
 from loadtest.replica.calls import Model
 from loadtest.replica.driver import Driver
-from loadtest.replica.engine import DEFAULT_TOKEN_BUDGET, Engine
+from loadtest.replica.engine import DEFAULT_BLOCK_SIZE, DEFAULT_TOKEN_BUDGET, Engine
 from loadtest.replica.publisher import DEFAULT_BUFFER_STEPS, Publisher
 from loadtest.replica.speech import Speaker
 from loadtest.replica.text import Text
 from loadtest.replica.timing import PROFILES, Profile
 
-DEFAULT_BLOCK_SIZE = 16
 KEEP_ALIVE_SECONDS = 5
 """how long an idle connection is kept, as vLLM does"""
 SHUTDOWN_SECONDS = 1

@@ -54,13 +54,22 @@ class Text:
         Raises jinja2.TemplateError if the template refuses the messages.
         """
         rendered = self._template.apply_chat_template(
-            [_message(message) for message in messages],
+            _without_developer([_message(message) for message in messages]),
             tools=[_tool(tool) for tool in tools] if tools else None,
             tokenize=False,
             add_generation_prompt=generation_prompt,
             **options,
         )
         return str(rendered)
+
+
+def _without_developer(messages: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    """A template without that role gets what developers and systems say as one system message, first."""
+    if all(message["role"] != "developer" for message in messages):
+        return messages
+    instructions = [message for message in messages if message["role"] in ("developer", "system")]
+    others = [message for message in messages if message not in instructions]
+    return [{"role": "system", "content": "\n\n".join(message["content"] for message in instructions)}, *others]
 
 
 def _message(message: Json) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """What the gateway predicts as cached is what the engine then reports, for every request of every kind."""
 
 import httpx
+import pytest
+from openai import BadRequestError
 from openai.types.chat import ChatCompletionFunctionToolParam, ChatCompletionMessageParam
 
 from tests.engine.exchange import Verdict
@@ -159,6 +161,14 @@ def test_a_storm_of_evictions_is_followed(witness: Witness) -> None:
     again = {exchange.reported // BLOCK_SIZE for exchange in witness.exchanges[len(prompts) :]}
     assert 0 in again, "nothing was evicted"
     assert 6 in again, "everything was evicted"
+
+
+def test_a_refused_prompt_is_not_taken_for_cached(witness: Witness) -> None:
+    with pytest.raises(BadRequestError):
+        witness.chat(ask("refused"), max_tokens=-1)
+    witness.chat(ask("refused"))
+    assert witness.settle() == {EXACT: 1}
+    assert witness.last.reported == 0
 
 
 def test_what_another_client_pushes_out_is_known_at_once(witness: Witness, control: httpx.Client) -> None:

@@ -1,7 +1,7 @@
 import httpx
 
 from loadtest.ideal import ideal_hit_ratio
-from loadtest.replica.serve import DEFAULT_BLOCK_SIZE
+from loadtest.replica.engine import DEFAULT_BLOCK_SIZE
 from loadtest.trial import Trial, fleet, measure
 from loadtest.workload import ChatShape
 

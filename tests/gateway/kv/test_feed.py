@@ -211,14 +211,15 @@ def test_an_unreadable_message_clears() -> None:
     assert feed.counters.unreadable == 1
 
 
-def test_silence_is_checked_once() -> None:
+def test_silence_is_checked_ever_more_rarely() -> None:
     feed = following(0)
     feed.live(1, message(1), 1.0)
     assert told(feed.tick(QUIET)) == []
     assert told(feed.tick(1.0 + QUIET)) == ["ask 1"]
-    assert [told(feed.replayed(seq, message(seq), 30.0)) for seq in (1, 2)] == [[], [1002]]
-    assert told(feed.replay_ended(30.0)) == []
-    assert told(feed.tick(1000.0)) == []
+    assert [told(feed.replayed(seq, message(seq), 22.0)) for seq in (1, 2)] == [[], [1002]]
+    assert told(feed.replay_ended(22.0)) == []
+    assert told(feed.tick(1.0 + 2 * QUIET)) == []
+    assert told(feed.tick(1.0 + 3 * QUIET)) == ["ask 2"]
 
 
 def test_a_failed_check_changes_nothing() -> None:

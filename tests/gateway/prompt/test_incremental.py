@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -13,9 +14,10 @@ from transformers import PreTrainedTokenizerFast
 
 from gateway.prompt import cuts
 from gateway.prompt.cuts import Cuts
-from gateway.prompt.encoders import HuggingFaceEncoder
+from gateway.prompt.encoders import Encoder, HuggingFaceEncoder
 from gateway.prompt.incremental import IncrementalEncoder
 from gateway.prompt.proof import first_difference, hostile_texts
+from gateway.prompt.result import CannotScore, Reason
 from gateway.prompt.tokenizer import best_encoder
 
 WORDS = (
@@ -137,7 +139,7 @@ def random_chats(rng: random.Random, added: Sequence[str], count: int) -> Iterat
 
 
 def best(tokenizer: Tokenizer) -> Any:
-    loaded = PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+    loaded = PreTrainedTokenizerFast(tokenizer_object=tokenizer)  # type: ignore[no-untyped-call]
     added = [
         cuts.AddedToken(token.content, token.normalized, token.lstrip, token.single_word)
         for token in loaded.added_tokens_decoder.values()
@@ -145,25 +147,60 @@ def best(tokenizer: Tokenizer) -> Any:
     return best_encoder(loaded, added, name="test", cache_bytes=1 << 20)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("add_special_tokens", [False, True])
-def test_ids_are_those_of_hugging_face(family: str, add_special_tokens: bool) -> None:
-    tokenizer = FAMILIES[family]()
+@dataclass(frozen=True)
+class Family:
+    encoder: Encoder
+    reference: Encoder
+    added: Sequence[str]
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(request: pytest.FixtureRequest) -> Family:
+    tokenizer = FAMILIES[request.param]()
     reference = HuggingFaceEncoder(Tokenizer.from_str(tokenizer.to_str()))
-    encoder = best(tokenizer)
+    return Family(best(tokenizer), reference, contents(tokenizer))
+
+
+@pytest.mark.parametrize("add_special_tokens", [False, True])
+def test_ids_are_those_of_hugging_face(family: Family, add_special_tokens: bool) -> None:
     rng = random.Random(7)
-    texts = [
-        *random_chats(rng, contents(tokenizer), 40),
-        *hostile_texts(rng, contents(tokenizer), 200),
-        "",
-        "a" * 20_000,
-    ]
-    assert first_difference(encoder, reference, texts, add_special_tokens=add_special_tokens) is None
+    texts = [*random_chats(rng, family.added, 12), *hostile_texts(rng, family.added, 60), "", "a" * 10_000]
+    assert first_difference(family.encoder, family.reference, texts, add_special_tokens=add_special_tokens) is None
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_texts_are_encoded_piece_by_piece_where_that_is_exact(family: str) -> None:
-    assert isinstance(best(FAMILIES[family]()), IncrementalEncoder)
+def test_texts_are_encoded_piece_by_piece_where_that_is_exact(family: Family) -> None:
+    assert isinstance(family.encoder, IncrementalEncoder)
+
+
+def test_text_without_utf8_form_is_refused(family: Family) -> None:
+    with pytest.raises(CannotScore, match=Reason.UNENCODABLE):
+        family.encoder.encode("half a \ud83d pair", False)
+
+
+def test_a_longer_text_costs_only_what_is_new(family: Family) -> None:
+    seen: list[str] = []
+
+    class Counting:
+        name = "counting"
+
+        def encode(self, text: str, add_special_tokens: bool) -> Sequence[int]:
+            seen.append(text)
+            return family.reference.encode(text, add_special_tokens)
+
+    added = [cuts.AddedToken("<|im_start|>")]
+    encoder = IncrementalEncoder(Counting(), Cuts(added, piece=50, between_words=True), max_bytes=1 << 20)
+    first = "<|im_start|>" + "and so on " * 30 + "<|im_start|>" + "a question"
+    encoder.encode(first, False)
+    seen.clear()
+    encoder.encode(first + " and more<|im_start|>an answer", False)
+    assert seen == ["<|im_start|>a question and more", "<|im_start|>an answer"]
+
+
+def test_the_cache_stays_within_its_bound() -> None:
+    encoder = IncrementalEncoder(HuggingFaceEncoder(gpt2()), Cuts([], piece=50, between_words=True), max_bytes=4096)
+    for number in range(100):
+        encoder.encode(f"number {number} " * 20, False)
+        assert encoder.cached_bytes <= 4096
 
 
 def test_prepended_spaces_forbid_cuts_between_words() -> None:

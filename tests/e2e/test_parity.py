@@ -1,0 +1,90 @@
+"""Prompts that are read otherwise than the engine reads them: noticed, said, and read by the engine from then on."""
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import httpx
+from processes import Running, all_joined, eventually, gateway_process, replicas_process
+
+from loadtest.replica.text import TOKENIZER
+
+OTHER_TEMPLATE = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
+BODY = {"model": "sim", "max_tokens": 1, "messages": [{"role": "user", "content": "How are you today? " * 30}]}
+
+
+async def readiness(client: httpx.AsyncClient, gateway: Running) -> Mapping[str, object]:
+    answer: Mapping[str, object] = (await client.get(gateway.url + "/readyz")).json()
+    return answer
+
+
+async def test_a_wrong_template_is_noticed_and_predictions_are_exact_all_the_same(tmp_path: Path) -> None:
+    template = tmp_path / "template.jinja"
+    template.write_text(OTHER_TEMPLATE)
+    async with replicas_process(1, tmp_path, "--time-scale", "0.05") as urls, httpx.AsyncClient() as client:
+        settings = {
+            "replicas": [{"url": url} for url in urls],
+            "models": {"sim": {"chat_template": str(template), "tokenizer": str(TOKENIZER)}},
+        }
+        async with gateway_process(settings, tmp_path) as gateway:
+
+            async def noticed() -> bool:
+                return (await readiness(client, gateway))["status"] == "degraded"
+
+            await eventually(noticed, "the difference is noticed")
+            for _ in range(2):
+                answer = await client.post(gateway.url + "/v1/chat/completions", json=BODY)
+                reported = answer.json()["usage"]["prompt_tokens_details"]["cached_tokens"]
+                assert int(answer.headers["x-kvgate-cached-tokens"]) == reported
+            assert reported > 0
+            metrics = (await client.get(gateway.url + "/metrics")).text
+            different = [
+                line for line in metrics.splitlines() if 'outcome="different"' in line and line.endswith(" 1.0")
+            ]
+            assert any('shape="plain"' in line for line in different)
+            assert "How are you" not in gateway.log.read_text()
+
+
+async def test_a_right_template_is_found_right(tmp_path: Path) -> None:
+    async with (
+        replicas_process(1, tmp_path) as urls,
+        gateway_process({"replicas": [{"url": urls[0]}]}, tmp_path) as gateway,
+        httpx.AsyncClient() as client,
+    ):
+        await all_joined(gateway.url, 1)
+
+        async def compared() -> bool:
+            return "kvgate_parity{" in (await client.get(gateway.url + "/metrics")).text
+
+        await eventually(compared, "the replica was compared")
+        assert (await readiness(client, gateway))["status"] == "ready"
+
+
+async def check(*arguments: str) -> tuple[int, str]:
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "gateway", "check", *arguments, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await child.communicate()
+    assert child.returncode is not None
+    return child.returncode, out.decode()
+
+
+async def test_check_finds_nothing_wrong_with_a_good_replica_and_names_what_is_wrong(tmp_path: Path) -> None:
+    template = tmp_path / "template.jinja"
+    template.write_text(OTHER_TEMPLATE)
+    config = tmp_path / "config.yaml"
+    async with replicas_process(1, tmp_path) as urls:
+        status, out = await check("--replica", urls[0])
+        assert (status, "nothing found that costs hits" in out) == (0, True), out
+        config.write_text(
+            f"replicas: [{{url: {urls[0]}, kv_events: tcp://127.0.0.1:9}}]\n"
+            f"models: {{sim: {{chat_template: {template}, tokenizer: {TOKENIZER}}}}}\n"
+        )
+        status, out = await check("--config", str(config))
+    assert status == 1
+    assert "nothing listens at tcp://127.0.0.1:9" in out
+    assert "no replay endpoint" in out
+    assert "parity: plain: token 0" in out
+    status, out = await check("--replica", urls[0])
+    assert (status, "reachable" in out) == (1, True)
