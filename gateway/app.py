@@ -80,7 +80,7 @@ class Gateway:
         check = ParityCheck(client)
         canary = Canary(self._fleet, self._library, check, config.parity_interval, self.metrics, monotonic)
         accounts = Accounts(self.metrics, self._chooser.miscounted)
-        forwarder = Forwarder(self._fleet, self._membership, accounts, monotonic)
+        forwarder = Forwarder(self._fleet, self._membership, accounts, router.withdraw, monotonic)
         self.openai = OpenAI(self._chooser, self._fleet, forwarder, config.limits, self.metrics, monotonic)
         self.admin = create_admin(self._fleet, index, self._chooser, self.metrics, self, monotonic)
         self._canary_task = group.create_task(canary.run())

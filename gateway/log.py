@@ -1,13 +1,10 @@
 """Logging: one line an event, to standard error."""
 
 import logging
-import os
 
 
 def configure(level: str) -> None:
     """Send the program's log to standard error. level: debug, info, warning or error."""
-    # The library would say on every start that it found no PyTorch, which a tokenizer does not need.
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     logging.basicConfig(
         level=level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%S"
     )

@@ -1,4 +1,4 @@
-"""Chunks that LMCache keeps in host memory: under hashes of its own, larger than blocks, and with less told about them."""
+"""Chunks that LMCache keeps in host memory: larger than blocks, under hashes of its own, with less told about them."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -28,9 +28,9 @@ class ChunkStored:
 class Chunks:
     """Which blocks lie in host memory as parts of whole chunks.
 
-    A chunk finds its place by its parent or by its content. It is a copy of blocks that the GPU announced shortly before,
-    so a place counts only if the GPU holds its blocks. Inside the engine that is not asked of a chunk whose parents are
-    known down to position 0: it serves prompts with and without a salt.
+    A chunk finds its place by its parent or by its content. It is a copy of blocks that the GPU announced shortly
+    before, so a place counts only if the GPU holds its blocks. Inside the engine that is not asked of a chunk whose
+    parents are known down to position 0: it serves prompts with and without a salt.
 
     capacity: tokens credited of chunks whose removal is not announced; the oldest make room for the newest.
     """
@@ -49,7 +49,10 @@ class Chunks:
         return hash_ in self._places
 
     def see(self, tokens: Sequence[int], block_size: int, parent: BlockHash, blocks: Sequence[BlockHash]) -> None:
-        """Remember what a stretch of GPU blocks contains; until the first chunk, only of the latest. parent: of the first."""
+        """Remember what a stretch of GPU blocks contains; before there are chunks, the latest only.
+
+        parent: the block before the first one.
+        """
         if not self._used:
             self._latest = tokens, block_size, parent, blocks
             return

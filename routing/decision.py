@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from routing.cost import Prediction
 from routing.load import EngineLoad
-from routing.types import Chains, EngineId
+from routing.types import BlockHash, Chains, EngineId
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,8 @@ class Decision:
     """predicted: what the engine will report as cached; None where the prompt was not matched, or not whole"""
     prediction: Prediction
     candidates: Sequence[Candidate]
+    credited: Sequence[BlockHash] = ()
+    """blocks that count as held there until the engine's events speak of them"""
 
     @property
     def new_tokens(self) -> int:

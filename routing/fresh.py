@@ -36,6 +36,13 @@ class FreshRoutes:
                 depth += 1
         return depth
 
+    def settle(self, engine: EngineId, blocks: Sequence[BlockHash]) -> None:
+        """End the credits of `blocks`: events have spoken of them, or the request ended before any could."""
+        credits = self._until.get(engine)
+        if credits:
+            for block in blocks:
+                credits.pop(block, None)
+
     def forget(self, engine: EngineId) -> None:
         """The engine left, or its cache is gone."""
         self._until.pop(engine, None)
@@ -47,7 +54,7 @@ class FreshRoutes:
             if credits is None:
                 continue
             for block in blocks:
-                if credits.get(block, now + 1) <= now:
+                if credits.get(block, now + 1.0) <= now:
                     del credits[block]
             if not credits:
                 del self._until[engine]

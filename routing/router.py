@@ -8,7 +8,7 @@ from routing.errors import NoReplicaAvailable, UnknownModel
 from routing.fleet import Engine, Fleet
 from routing.fresh import FreshRoutes
 from routing.policies import Policy
-from routing.types import EngineId, PrefixMatch, ReplicaId
+from routing.types import BlockHash, EngineId, PrefixMatch, ReplicaId
 
 Matches = Sequence[Mapping[EngineId, PrefixMatch]]
 """For each prompt of a request, what each engine holds of it; empty where the prompts are not matched."""
@@ -69,11 +69,15 @@ class Router:
             cached_tokens=chosen.l1 if matches and request.whole else None,
             prediction=chosen.prediction,
             candidates=candidates,
+            credited=self._credit(chosen.engine, request.prompts, matches, now) if matches else (),
         )
         if matches:
             self._mean_new_tokens += 0.05 * (decision.new_tokens - self._mean_new_tokens)
-            self._credit(chosen.engine, request.prompts, matches, now)
         return decision
+
+    def withdraw(self, decision: Decision) -> None:
+        """The request got no answer there, so nothing says that its blocks are, or will be, held."""
+        self._fresh.settle(decision.engine, decision.credited)
 
     def _candidate(self, engine: Engine, request: RouteRequest, matches: Matches, now: float) -> Candidate:
         l0 = l1 = new_blocks = 0
@@ -108,9 +112,12 @@ class Router:
         free = max(0, capacity - self._held(engine.id))
         return max(0, new_blocks - free)
 
-    def _credit(self, id: EngineId, prompts: Sequence[Prompt], matches: Matches, now: float) -> None:
+    def _credit(self, id: EngineId, prompts: Sequence[Prompt], matches: Matches, now: float) -> Sequence[BlockHash]:
         engine = self._fleet.get(id)
         assert engine is not None
+        credited: list[BlockHash] = []
         for prompt, match in zip(prompts, matches, strict=True):
             blocks = prompt.chains.get(engine.namespace, ())
-            self._fresh.credit(id, blocks[match.get(id, _NOTHING).l0 :], now)
+            credited += blocks[match.get(id, _NOTHING).l0 :]
+        self._fresh.credit(id, credited, now)
+        return credited

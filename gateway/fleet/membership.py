@@ -14,7 +14,8 @@ from routing.fleet import Fleet, Replica
 from routing.fresh import FreshRoutes
 from routing.history import RouteHistory
 from routing.index import PrefixIndex
-from routing.types import EngineId, ReplicaId
+from routing.ledger import Wipe
+from routing.types import EngineId, ReplicaId, Tier
 
 logger = logging.getLogger(__name__)
 
@@ -116,4 +117,9 @@ class Membership:
             self._metrics.block_size_mismatch.labels(id.replica).inc()
             self._fleet.learn_block_size(id, update.block_size)
         self._index.apply(id, update.changes)
+        for change in update.changes:
+            if isinstance(change, Wipe):
+                self._fresh.forget(id)
+            elif change.tier is Tier.GPU:
+                self._fresh.settle(id, change.blocks)
         self._updates[id] = update

@@ -11,11 +11,24 @@ are skipped, unknown kinds and media counted.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from gateway.kv.extra_keys import parse_extra_keys
+from gateway.kv.layouts import (
+    MAPS,
+    ROWS,
+    Cleared,
+    Event,
+    Hash,
+    MapBatch,
+    Removed,
+    RowBatch,
+    Stored,
+    decode_maps,
+    decode_rows,
+)
 from routing.chunks import ChunkStored
 from routing.events import AllBlocksCleared, BlockExtras, BlockRemoved, BlockStored, KVEvent
 from routing.types import EngineHash, Tier
@@ -23,9 +36,6 @@ from routing.types import EngineHash, Tier
 _HASH_MASK = 2**64 - 1
 _HASH_BYTES = 8
 _TIERS: Mapping[str | None, Tier] = {None: Tier.GPU, "GPU": Tier.GPU, "CPU": Tier.CPU, "STORAGE": Tier.STORAGE}
-
-Token = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
-Hash = int | bytes
 
 
 class WireError(ValueError):
@@ -45,75 +55,17 @@ class Batch(NamedTuple):
     """events left out, by reason: `kind:<name>`, `medium:<name>`; neighbouring removals count as one"""
 
 
-class _Stored(msgspec.Struct, tag="BlockStored", gc=False):
-    block_hashes: list[Hash]
-    parent_block_hash: Hash | None = None
-    token_ids: list[Token] = []
-    block_size: int = 0
-    lora_id: int | None = None
-    medium: str | None = None
-    lora_name: str | None = None
-    extra_keys: list[list[Any] | None] | None = None
-    group_idx: int | None = None
-    kv_cache_spec_kind: str | None = None
-
-
-class _Removed(msgspec.Struct, tag="BlockRemoved", gc=False):
-    block_hashes: list[Hash]
-    medium: str | None = None
-    group_idx: int | None = None
-
-
-class _Cleared(msgspec.Struct, tag="AllBlocksCleared", gc=False):
-    pass
-
-
-class _StoredRow(_Stored, tag="BlockStored", array_like=True, gc=False):
-    pass
-
-
-class _RemovedRow(_Removed, tag="BlockRemoved", array_like=True, gc=False):
-    pass
-
-
-class _ClearedRow(_Cleared, tag="AllBlocksCleared", array_like=True, gc=False):
-    pass
-
-
-class _MapBatch(msgspec.Struct, array_like=True, gc=False):
-    ts: float
-    events: list[_Stored | _Removed | _Cleared]
-    rank: int | None = None
-
-
-class _RowBatch(msgspec.Struct, array_like=True, gc=False):
-    ts: float
-    events: list[_StoredRow | _RemovedRow | _ClearedRow]
-    rank: int | None = None
-
-
-_Event = _Stored | _Removed | _Cleared
-_MAPS: Mapping[str, type[_Event]] = {"BlockStored": _Stored, "BlockRemoved": _Removed, "AllBlocksCleared": _Cleared}
-_ROWS: Mapping[str, type[_Event]] = {
-    "BlockStored": _StoredRow,
-    "BlockRemoved": _RemovedRow,
-    "AllBlocksCleared": _ClearedRow,
-}
-_decode_maps = msgspec.msgpack.Decoder(_MapBatch).decode
-_decode_rows = msgspec.msgpack.Decoder(_RowBatch).decode
-
-
 def decode(payload: bytes) -> Batch:
     """Read one message's payload.
 
     Raises WireError if it can't be read; then nothing of it may be used, because what it removed is unknown.
     """
-    batch: _MapBatch | _RowBatch
+    batch: MapBatch | RowBatch
     try:
-        batch = _decode_maps(payload)
+        batch = decode_maps(payload)
     except msgspec.DecodeError:
         try:
-            batch = _decode_rows(payload)
+            batch = decode_rows(payload)
         except msgspec.DecodeError:
             return _decode_loosely(payload)
     ignored: Counter[str] = Counter()
@@ -139,14 +91,14 @@ def _decode_loosely(payload: bytes) -> Batch:
     return Batch(float(ts), rank, _events(known, ignored), ignored)
 
 
-def _known(item: Any, ignored: Counter[str]) -> _Event | None:
+def _known(item: Any, ignored: Counter[str]) -> Event | None:
     match item:
         case {"type": str(kind)}:
-            layouts = _MAPS
+            layouts = MAPS
             if "token_ids" in item:
                 item["token_ids"] = _unigrams(item["token_ids"])
         case [str(kind), *_]:
-            layouts = _ROWS
+            layouts = ROWS
             if kind == "BlockStored" and len(item) > 3:
                 item[3] = _unigrams(item[3])
         case _:
@@ -164,12 +116,12 @@ def _unigrams(tokens: Any) -> Any:
     return tokens
 
 
-def _merged(items: Iterable[_Event]) -> list[_Event]:
+def _merged(items: Iterable[Event]) -> list[Event]:
     """Neighbouring removals from one place as one: the GPU pool sends an event a block, up to thousands in a batch."""
-    merged: list[_Event] = []
-    run: _Removed | None = None
+    merged: list[Event] = []
+    run: Removed | None = None
     for item in items:
-        if not isinstance(item, _Removed):
+        if not isinstance(item, Removed):
             run = None
         elif run is not None and item.medium == run.medium and item.group_idx == run.group_idx:
             run.block_hashes += item.block_hashes
@@ -180,26 +132,26 @@ def _merged(items: Iterable[_Event]) -> list[_Event]:
     return merged
 
 
-def _events(items: Iterable[_Event], ignored: Counter[str]) -> list[KVEvent | ChunkStored]:
+def _events(items: Iterable[Event], ignored: Counter[str]) -> list[KVEvent | ChunkStored]:
     events: list[KVEvent | ChunkStored] = []
     for item in _merged(items):
-        if isinstance(item, _Cleared):
+        if isinstance(item, Cleared):
             events.append(AllBlocksCleared())
             continue
         tier = _TIERS.get(item.medium)
-        if isinstance(item, _Stored) and _is_chunk(item):
+        if isinstance(item, Stored) and _is_chunk(item):
             events.append(_chunk(item))
         elif tier is None:
             ignored[f"medium:{item.medium}"] += 1
-        elif isinstance(item, _Removed):
+        elif isinstance(item, Removed):
             events.append(BlockRemoved(_hashes(item.block_hashes), tier, item.group_idx or 0))
         else:
             events.append(_stored(item, tier))
     return events
 
 
-def _is_chunk(item: _Stored) -> bool:
-    """Whether LMCache made the event. It leaves out what the engine always says of a block with tokens in host memory."""
+def _is_chunk(item: Stored) -> bool:
+    """Whether LMCache made the event: it leaves out what the engine says of every block in host memory with tokens."""
     return (
         item.medium in ("cpu", "CPU")
         and len(item.block_hashes) == 1
@@ -209,7 +161,7 @@ def _is_chunk(item: _Stored) -> bool:
     )
 
 
-def _chunk(item: _Stored) -> ChunkStored:
+def _chunk(item: Stored) -> ChunkStored:
     parent = item.parent_block_hash
     return ChunkStored(
         hash=_hash(item.block_hashes[0]),
@@ -219,7 +171,7 @@ def _chunk(item: _Stored) -> ChunkStored:
     )
 
 
-def _stored(item: _Stored, tier: Tier) -> BlockStored:
+def _stored(item: Stored, tier: Tier) -> BlockStored:
     parent = item.parent_block_hash
     salt: str | None = None
     extras: Sequence[BlockExtras | None] = ()

@@ -1,12 +1,11 @@
 """Where a text can be cut so that its pieces, encoded each by itself, give the tokens of the whole."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-_BETWEEN_WORDS = re.compile(r"[A-Za-z0-9](?=[ \n])")
-_REACHING_ACROSS = re.compile(r"[A-Za-z0-9][ \nĠĊ▁]")
-"""white space as vocabularies write it: itself, in byte-level form, in sentencepiece form"""
+_SPACES: Mapping[str, str] = {" ": " Ġ▁", "\n": "\nĊ"}
+"""white space, and how vocabularies write it: as itself, in byte-level form, in sentencepiece form"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +28,12 @@ class Cuts:
     white space.
     """
 
-    def __init__(self, added_tokens: Sequence[AddedToken], *, piece: int, between_words: bool) -> None:
+    def __init__(self, added_tokens: Sequence[AddedToken], *, piece: int, spaces: str) -> None:
         """piece: about how many characters without an added token stay in one piece.
-        between_words: whether to cut between words at all.
+        spaces: the white-space characters that may be cut off a letter or digit, perhaps none.
         """
         self._piece = piece
-        self._between_words = between_words
+        self._between_words = re.compile(f"[A-Za-z0-9](?=[{spaces}])") if spaces else None
         found_first = [token for token in added_tokens if not token.normalized and token.content]
         # The longest of those that start at one place is the one that counts.
         contents = sorted((token.content for token in found_first), key=len, reverse=True)
@@ -52,9 +51,9 @@ class Cuts:
         yield from self._words(text, start, len(text))
 
     def _words(self, text: str, start: int, end: int) -> Iterator[str]:
-        if self._between_words:
+        if self._between_words is not None:
             while end - start > self._piece:
-                found = _BETWEEN_WORDS.search(text, start + self._piece, end)
+                found = self._between_words.search(text, start + self._piece, end)
                 if found is None:
                     break
                 yield text[start : found.end()]
@@ -63,9 +62,13 @@ class Cuts:
             yield text[start:end]
 
 
-def reaches_across(vocabulary: Iterable[str]) -> bool:
-    """Whether some token of a BPE vocabulary joins a letter or digit and the white space behind it.
+def spaces_between_words(vocabulary: Iterable[str]) -> str:
+    """The white-space characters that no token of a BPE vocabulary joins to a letter or digit before them.
 
-    If none does, no merge crosses that border, whatever the text around it is.
+    No merge crosses such a border, whatever the text around it is.
     """
-    return any(_REACHING_ACROSS.search(token) for token in vocabulary)
+    spaces = set(_SPACES)
+    crossing = {space: re.compile(f"[A-Za-z0-9][{signs}]") for space, signs in _SPACES.items()}
+    for token in vocabulary:
+        spaces -= {space for space in spaces if crossing[space].search(token)}
+    return "".join(sorted(spaces))

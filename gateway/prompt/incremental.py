@@ -51,19 +51,17 @@ class IncrementalEncoder:
 
 
 def proven_incremental(
-    encoder: Encoder, added_tokens: Sequence[AddedToken], *, between_words: bool, max_bytes: int
+    encoder: Encoder, added_tokens: Sequence[AddedToken], *, spaces: str, max_bytes: int
 ) -> IncrementalEncoder | None:
     """An incremental form of an encoder that gives the same ids, cutting as finely as that allows; None if none does.
 
-    between_words: whether cuts between words may be tried.
+    spaces: the white space that may be tried to be cut off a word before it.
     """
-    for finer in (True, False) if between_words else (False,):
+    for tried in (spaces, "") if spaces else ("",):
         # Cut at every chance while proving, so that each kind of place is tried many times.
-        trial = IncrementalEncoder(encoder, Cuts(added_tokens, piece=1, between_words=finer), max_bytes=1 << 20)
+        trial = IncrementalEncoder(encoder, Cuts(added_tokens, piece=1, spaces=tried), max_bytes=1 << 20)
         if _equal(trial, encoder, [token.content for token in added_tokens]):
-            return IncrementalEncoder(
-                encoder, Cuts(added_tokens, piece=PIECE, between_words=finer), max_bytes=max_bytes
-            )
+            return IncrementalEncoder(encoder, Cuts(added_tokens, piece=PIECE, spaces=tried), max_bytes=max_bytes)
     return None
 
 

@@ -1,6 +1,5 @@
 """Reads requests' prompts: the package's front door, one reader for each base model."""
 
-import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from gateway.prompt.settings import PromptSettings
 from gateway.prompt.tokenizer import Tokenizer, TokenizerError, load_tokenizer
 from gateway.prompt.truncation import Truncation
 
-logger = logging.getLogger(__name__)
+_PAIRS = frozenset({"/score", "/v1/score", "/rerank", "/v1/rerank", "/v2/rerank"})
 
 
 class PromptReader:
@@ -60,7 +59,7 @@ class PromptReader:
         """
         reader = self._readers.get(endpoint)
         if reader is None:
-            return Unscored(Reason.ENDPOINT)
+            return Unscored(Reason.PAIRS if endpoint in _PAIRS else Reason.ENDPOINT)
         try:
             refuse_unscorable(endpoint, body)
             encoded = reader(body)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.prompt.cuts import AddedToken, reaches_across
+from gateway.prompt.cuts import AddedToken, spaces_between_words
 from gateway.prompt.encoders import Encoder, FastokensEncoder, HuggingFaceEncoder, PythonEncoder
 from gateway.prompt.incremental import proven_incremental
 from gateway.prompt.proof import first_difference, hostile_texts
@@ -82,8 +82,8 @@ def best_encoder(loaded: Any, added_tokens: Sequence[AddedToken], *, name: str, 
     if backend is None:
         return PythonEncoder(loaded)
     encoder = _fastest(backend, added_tokens, name)
-    between_words = type(backend.model).__name__ == "BPE" and not reaches_across(backend.get_vocab(False))
-    incremental = proven_incremental(encoder, added_tokens, between_words=between_words, max_bytes=cache_bytes)
+    spaces = spaces_between_words(backend.get_vocab(False)) if type(backend.model).__name__ == "BPE" else ""
+    incremental = proven_incremental(encoder, added_tokens, spaces=spaces, max_bytes=cache_bytes)
     if incremental is None:
         logger.warning("tokenizer %s: prompts can't be encoded piece by piece, each is encoded whole", name)
         return encoder

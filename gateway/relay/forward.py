@@ -26,9 +26,21 @@ class Pools(Protocol):
 
 
 class Forwarder:
-    """Sends requests where it was decided. now: seconds of a monotonic clock."""
+    """Sends requests where it was decided.
 
-    def __init__(self, fleet: Fleet, pools: Pools, accounts: Accounts, now: Callable[[], float]) -> None:
+    withdraw: called with a decision whose request was not answered, so that nothing is expected of it.
+    now: seconds of a monotonic clock.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        pools: Pools,
+        accounts: Accounts,
+        withdraw: Callable[[Decision], None],
+        now: Callable[[], float],
+    ) -> None:
+        self._withdraw = withdraw
         self._fleet = fleet
         self._pools = pools
         self._accounts = accounts
@@ -42,6 +54,7 @@ class Forwarder:
         engine = self._fleet.get(decision.engine)
         assert engine is not None, "decided without an await in between"
         lease = Lease(engine.load, decision.prompt_tokens, decision.new_tokens)
+        answered = False
         try:
             pool = self._pools.pool(decision.engine.replica)
             own = [(b"x-request-id", inbound.id.encode("latin-1"))]
@@ -66,8 +79,11 @@ class Forwarder:
                 on_first_byte=lambda _: lease.first_token(),
             )
             outcome = await relay.run()
+            answered = outcome.status == 200 and outcome.first_byte_at is not None
         finally:
             lease.release()
+            if not answered:
+                self._withdraw(decision)
         self._accounts.ended(inbound, decision, engine.namespace.block_size, outcome, self._now())
 
 

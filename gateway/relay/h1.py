@@ -88,7 +88,7 @@ class Connection(asyncio.Protocol):
         self._deadline.clear()
         if self._paused:
             self._paused = False
-            if self._transport is not None and not self.closed:
+            if self._transport is not None and self.usable:
                 self._transport.resume_reading()
 
     def release(self) -> None:

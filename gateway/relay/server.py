@@ -159,7 +159,7 @@ class ServerProtocol(asyncio.Protocol):
     # the exchange's side
 
     def write(self, data: bytes) -> None:
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():  # uvloop takes a late write amiss
             self._transport.write(data)
 
     async def drain(self) -> None:

@@ -12,7 +12,6 @@ import msgspec
 import zmq
 
 REPLAY_TIMEOUT_MS = 5000
-_FIRST_BLOCK = None
 
 EngineHash = int
 Place = tuple[EngineHash | None, tuple[int, ...], str | None]
@@ -66,20 +65,20 @@ class Held:
         """Different blocks in a tier (`GPU`, `CPU`, `STORAGE`)."""
         return sum(1 for (place, _), copies in self.copies.items() if place == tier and copies > 0)
 
-    def chain(self, tokens: Sequence[int], extra: str | None = None) -> Iterator[EngineHash]:
-        """The names of a prompt's full blocks, as far as the engine ever announced them."""
-        parent = _FIRST_BLOCK
+    def chain(self, tokens: Sequence[int]) -> Iterator[EngineHash]:
+        """The names of a prompt's full blocks, as far as the engine ever announced them; without salt or adapter."""
+        parent = None
         for start in range(0, len(tokens) - self.block_size + 1, self.block_size or 1):
-            name = self.names.get((parent, tuple(tokens[start : start + self.block_size]), extra))
+            name = self.names.get((parent, tuple(tokens[start : start + self.block_size]), None))
             if name is None:
                 return
             yield name
             parent = name
 
-    def cached_tokens(self, tokens: Sequence[int], extra: str | None = None) -> int:
+    def cached_tokens(self, tokens: Sequence[int]) -> int:
         """What vLLM would report as cached: full blocks in a row from the first, and never the last token."""
         run = 0
-        for name in self.chain(tokens, extra):
+        for name in self.chain(tokens):
             if self.copies["GPU", name] <= 0:
                 break
             run += 1

@@ -33,6 +33,16 @@ def test_a_second_credit_lasts_from_its_own_time() -> None:
     assert fresh.extend(A, CHAIN, 0, now=13.0) == 3
 
 
+def test_what_events_have_spoken_of_is_no_longer_credited() -> None:
+    fresh = FreshRoutes(2.0)
+    fresh.credit(A, CHAIN, now=10.0)
+    fresh.settle(A, CHAIN[2:4])
+    fresh.settle(B, CHAIN)
+    assert fresh.extend(A, CHAIN, 0, now=10.1) == 2
+    fresh.credit(A, CHAIN[2:4], now=12.5)
+    assert fresh.extend(A, CHAIN, 2, now=12.6) == 4
+
+
 def test_an_engine_that_left_has_no_credit_even_after_it_comes_back() -> None:
     fresh = FreshRoutes(2.0)
     fresh.credit(A, CHAIN, now=10.0)

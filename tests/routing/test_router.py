@@ -77,6 +77,13 @@ def test_equal_prompts_that_arrive_together_go_to_one_replica() -> None:
         assert (first.cached_tokens, second.cached_tokens) == (0, 992)
 
 
+def test_a_request_that_got_no_answer_leaves_no_credit() -> None:
+    world = World()
+    first = world.router.route(request(1000), [{}], world.kv_aware, 0.0)
+    world.router.withdraw(first)
+    assert {c.l0 for c in world.router.candidates(request(1000), [{}], 0.1)} == {0}
+
+
 def test_different_prompts_that_arrive_together_spread() -> None:
     world = World()
     first = world.router.route(request(1000), [{}], world.kv_aware, 0.0)

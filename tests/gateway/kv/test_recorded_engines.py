@@ -21,9 +21,9 @@ SECRET, MODEL = b"", "m"
 class Books:
     """Feed and ledger of one engine, and what the index then holds."""
 
-    def __init__(self, *, replayable: bool = False) -> None:
+    def __init__(self, *, replayable: bool = False, host_tokens: int = 0) -> None:
         self.feed = Feed(replayable=replayable)
-        self.ledger = Ledger(SECRET, MODEL)
+        self.ledger = Ledger(SECRET, MODEL, host_tokens=host_tokens)
         self.held: dict[Tier, set[BlockHash]] = {Tier.GPU: set(), Tier.CPU: set()}
         self.ignored: Counter[str] = Counter()
         self.perform(self.feed.start(0.0))
@@ -91,27 +91,41 @@ def test_what_is_held_is_what_was_stored_less_what_was_removed(name: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "block_size", "blocks", "unjudged", "ignored"),
+    ("name", "block_size", "blocks", "unjudged"),
     [
-        ("a_block32_sha256cbor", 32, (2, 0), set(), {}),
-        ("b_bytes_sha256_lora", 32, (9, 0), set(), {}),
-        ("defaults", 128, (26, 0), set(), {}),
-        ("dp1", 32, (6, 0), set(), {}),
-        ("hybrid_gemma3", 32, (22, 0), {0, 1, 2}, {}),
-        ("lmc_a", 32, (41, 0), set(), {"medium:cpu": 13}),
-        ("lmc_b", 32, (95, 0), set(), {"medium:cpu": 36}),
-        ("native_tier_a_placeholder", 32, (20, 20), set(), {}),
+        ("a_block32_sha256cbor", 32, (2, 0), set()),
+        ("b_bytes_sha256_lora", 32, (9, 0), set()),
+        ("defaults", 128, (26, 0), set()),
+        ("dp1", 32, (6, 0), set()),
+        ("hybrid_gemma3", 32, (22, 0), {0, 1, 2}),
+        ("lmcmp_b", 32, (30, 0), set()),
+        ("native_tier_a_placeholder", 32, (20, 20), set()),
+        ("native_tier_b", 32, (62, 62), set()),
     ],
 )
-def test_the_state_after_a_recording(
-    name: str, block_size: int, blocks: tuple[int, int], unjudged: set[int], ignored: dict[str, int]
-) -> None:
+def test_the_state_after_a_recording(name: str, block_size: int, blocks: tuple[int, int], unjudged: set[int]) -> None:
     books = Books().live(recorded(name))
     assert books.ledger.block_size == block_size
     assert books.blocks() == blocks
     assert books.ledger.unjudged_groups == frozenset(unjudged)
-    assert books.ignored == ignored
+    assert books.ignored == {}
     assert (books.ledger.orphans, books.ledger.unplaced) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "host_tokens", "blocks", "unplaced"),
+    [
+        ("lmc_a", 0, (41, 0), 13),
+        ("lmc_a", 10_000, (41, 26), 0),
+        ("lmc_a", 256, (41, 8), 0),
+        ("lmc_b", 10_000, (95, 72), 0),
+    ],
+)
+def test_chunks_of_lmcache_inside_the_engine(
+    name: str, host_tokens: int, blocks: tuple[int, int], unplaced: int
+) -> None:
+    books = Books(host_tokens=host_tokens).live(recorded(name))
+    assert (books.blocks(), books.ledger.unplaced) == (blocks, unplaced)
 
 
 def test_every_step_of_a_run_holds_what_the_engine_holds() -> None:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from gateway.kv.wire import Batch, WireError, decode
+from routing.chunks import ChunkStored
 from routing.events import AllBlocksCleared, BlockExtras, BlockRemoved, BlockStored
 from routing.types import EngineHash, Tier
 
@@ -118,16 +119,16 @@ def test_what_is_unknown_is_counted_and_the_rest_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("why", "fields", "reason"),
+    ("why", "fields", "hash_", "from_server"),
     [
-        ("LMCache inside the engine", {"medium": "cpu", "token_ids": [1, 2, 3]}, "medium:cpu"),
-        ("LMCache's server", {"medium": "CPU", "block_hashes": [DIGEST]}, "chunk"),
+        ("inside the engine, with a token too many", {"medium": "cpu", "token_ids": [1, 2, 3]}, 7, False),
+        ("from the server", {"medium": "CPU", "block_hashes": [DIGEST]}, REDUCED, True),
     ],
 )
-def test_hashes_of_another_kind_are_left_out(why: str, fields: dict[str, object], reason: str) -> None:
+def test_chunks_of_lmcache(why: str, fields: dict[str, object], hash_: int, from_server: bool) -> None:
     event = {"type": "BlockStored", "block_hashes": [7], "parent_block_hash": 0, "token_ids": [1, 2], "block_size": 2}
-    decoded = batch(event | fields)
-    assert (decoded.events, decoded.ignored) == ([], {reason: 1}), why
+    (chunk,) = batch(event | fields).events
+    assert chunk == ChunkStored(EngineHash(hash_), EngineHash(0), [1, 2], from_server), why
 
 
 def test_an_offloaded_block_without_tokens_is_kept() -> None:

@@ -13,7 +13,7 @@ from tokenizers.trainers import BpeTrainer
 from transformers import PreTrainedTokenizerFast
 
 from gateway.prompt import cuts
-from gateway.prompt.cuts import Cuts
+from gateway.prompt.cuts import Cuts, spaces_between_words
 from gateway.prompt.encoders import Encoder, HuggingFaceEncoder
 from gateway.prompt.incremental import IncrementalEncoder
 from gateway.prompt.proof import first_difference, hostile_texts
@@ -66,7 +66,7 @@ def sentencepiece_like(added: list[AddedToken]) -> Tokenizer:
     vocabulary = {piece: number for number, piece in enumerate(pieces)}
     merges = [tuple(merge) for merge in model["merges"]]
     tokenizer = Tokenizer(BPE(vocabulary, merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True))
-    tokenizer.add_special_tokens(added)
+    tokenizer.add_special_tokens([*specials("<unk>"), *added])
     return tokenizer
 
 
@@ -188,7 +188,7 @@ def test_a_longer_text_costs_only_what_is_new(family: Family) -> None:
             return family.reference.encode(text, add_special_tokens)
 
     added = [cuts.AddedToken("<|im_start|>")]
-    encoder = IncrementalEncoder(Counting(), Cuts(added, piece=50, between_words=True), max_bytes=1 << 20)
+    encoder = IncrementalEncoder(Counting(), Cuts(added, piece=50, spaces=" "), max_bytes=1 << 20)
     first = "<|im_start|>" + "and so on " * 30 + "<|im_start|>" + "a question"
     encoder.encode(first, False)
     seen.clear()
@@ -197,13 +197,19 @@ def test_a_longer_text_costs_only_what_is_new(family: Family) -> None:
 
 
 def test_the_cache_stays_within_its_bound() -> None:
-    encoder = IncrementalEncoder(HuggingFaceEncoder(gpt2()), Cuts([], piece=50, between_words=True), max_bytes=4096)
+    encoder = IncrementalEncoder(HuggingFaceEncoder(gpt2()), Cuts([], piece=50, spaces=" "), max_bytes=4096)
     for number in range(100):
         encoder.encode(f"number {number} " * 20, False)
         assert encoder.cached_bytes <= 4096
 
 
+def test_no_cut_where_a_token_reaches_across() -> None:
+    assert spaces_between_words(["Ġthe", "fox", "word", "ĊĊ"]) == "\n "
+    assert spaces_between_words(["Ġthe", "ofĠthe"]) == "\n"
+    assert spaces_between_words(["▁comment\n\n"]) == " "
+
+
 def test_prepended_spaces_forbid_cuts_between_words() -> None:
     encoder = HuggingFaceEncoder(llama2())
-    fine = IncrementalEncoder(encoder, Cuts([], piece=1, between_words=True), max_bytes=1 << 20)
+    fine = IncrementalEncoder(encoder, Cuts([], piece=1, spaces=" "), max_bytes=1 << 20)
     assert list(fine.encode("fox fox", False)) != list(encoder.encode("fox fox", False))

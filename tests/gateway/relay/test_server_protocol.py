@@ -1,6 +1,7 @@
 """The client's side: requests as ASGI sees them, answers as they go on the wire."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from dataclasses import dataclass, field
@@ -35,7 +36,7 @@ class Front:
             self.scopes.append(scope)
             await self.app(scope, receive, send)
 
-        config = uvicorn.Config(app, ws="none", lifespan="off", proxy_headers=False, log_config=None)  # type: ignore[arg-type]
+        config = uvicorn.Config(app, ws="none", lifespan="off", proxy_headers=False, log_config=None)
         config.timeout_keep_alive = self.keep_alive  # type: ignore[assignment]
         config.load()
         loop = asyncio.get_running_loop()
@@ -52,11 +53,22 @@ class Front:
     async def say(self, data: bytes, step: int = 0) -> bytes:
         """Send on a new connection, and read until the gateway closes."""
         reader, writer = await self.connect()
+        answer = bytearray()
+
+        async def read() -> None:
+            with contextlib.suppress(ConnectionError):  # it may close while we are still sending
+                while part := await reader.read(65536):
+                    answer.extend(part)
+
+        reading = asyncio.create_task(read())
         for at in range(0, len(data), step or len(data)):
+            if reading.done() or writer.is_closing():
+                break
             writer.write(data[at : at + (step or len(data))])
             if step:
                 await asyncio.sleep(0)
-        return await reader.read()
+        await reading
+        return bytes(answer)
 
     async def quiet(self) -> None:
         end = asyncio.get_running_loop().time() + DEADLINE
@@ -311,7 +323,7 @@ async def test_a_client_that_does_not_read_stops_the_application(front: Make) ->
         await send(part(b""))
 
     made = await front(app)
-    reader, writer = await made.connect()
+    _, writer = await made.connect()
     writer.write(GET)
     before = -1
     while before != sent:

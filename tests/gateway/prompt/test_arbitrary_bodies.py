@@ -1,0 +1,90 @@
+"""Whatever JSON a client sends, the reader gives tokens or a reason."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gateway.prompt.reader import PromptReader
+from gateway.prompt.result import EncodedPrompts, Unscored
+
+FIELDS = (
+    *("messages", "prompt", "input", "system", "tools", "tool_choice", "tool_calls", "function", "arguments", "name"),
+    *("role", "content", "type", "text", "id", "call_id", "output", "summary", "reasoning", "reasoning_effort", "uuid"),
+    *("truncate_prompt_tokens", "truncation_side", "truncation", "add_special_tokens", "cache_salt", "documents"),
+    *(
+        "chat_template_kwargs",
+        "continue_final_message",
+        "add_generation_prompt",
+        "kv_transfer_params",
+        "echo",
+        "thinking",
+    ),
+    *("input_schema", "parameters", "image_url", "status", "output_config", "effort", "strict", "defer_loading"),
+)
+WORDS = (
+    *(
+        "user",
+        "assistant",
+        "system",
+        "developer",
+        "tool",
+        "text",
+        "function",
+        "message",
+        "function_call",
+        "none",
+        "auto",
+    ),
+    *(
+        "function_call_output",
+        "input_text",
+        "output_text",
+        "image_url",
+        "tool_use",
+        "tool_result",
+        "thinking",
+        "\ud800",
+    ),
+)
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(WORDS)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=6),
+    max_leaves=24,
+)
+bodies = st.dictionaries(st.sampled_from(FIELDS), values, max_size=8)
+turns = st.lists(
+    st.fixed_dictionaries({"role": st.sampled_from(WORDS[:5]), "content": values}, optional={"tool_calls": values}),
+    max_size=4,
+)
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/embeddings", "/tokenize"],
+)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(body=bodies, messages=st.none() | turns)
+def test_no_body_is_too_much(
+    endpoint: str, body: dict[str, Any], messages: Any, recorded_readers: Mapping[str, PromptReader]
+) -> None:
+    if messages is not None:
+        body |= {"messages": messages, "input": messages}
+    for name in ("text", "parts", "named"):
+        assert isinstance(recorded_readers[name].read(endpoint, body), EncodedPrompts | Unscored)
+
+
+@pytest.mark.parametrize("endpoint", ["/v1/chat/completions", "/v1/messages", "/v1/responses"])
+def test_deeply_nested_json_is_no_harm(endpoint: str, recorded_readers: Mapping[str, PromptReader]) -> None:
+    nested = json.loads("[" * 900 + "]" * 900)
+    turn = {
+        "role": "assistant",
+        "content": "a",
+        "tool_calls": [{"function": {"name": "f", "arguments": {"a": nested}}}],
+    }
+    for body in ({"messages": [turn], "input": [turn]}, {"messages": nested, "input": nested}):
+        assert isinstance(recorded_readers["text"].read(endpoint, body), EncodedPrompts | Unscored)

@@ -1,0 +1,162 @@
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.prompt.model_files import NotReproducible
+from gateway.prompt.reader import PromptReader, load
+from gateway.prompt.result import EncodedPrompts, Reason, Unscored
+from gateway.prompt.settings import PromptSettings
+from gateway.prompt.tokenizer import Tokenizer, TokenizerError
+
+CHAT = "/v1/chat/completions"
+HELLO = {"role": "user", "content": "Hello"}
+TOKENIZER = Path(__file__).parent / "vectors" / "tokenizer"
+
+
+def encoded(reader: PromptReader, endpoint: str, body: Mapping[str, Any]) -> EncodedPrompts:
+    result = reader.read(endpoint, body)
+    assert isinstance(result, EncodedPrompts), result
+    return result
+
+
+@pytest.fixture(scope="module")
+def reader(recorded_readers: Mapping[str, PromptReader]) -> PromptReader:
+    return recorded_readers["text"]
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "body", "reason"),
+    [
+        ("/v1/audio/transcriptions", {}, Reason.ENDPOINT),
+        ("/v1/rerank", {"query": "a", "documents": ["b"]}, Reason.PAIRS),
+        (CHAT, {}, Reason.MALFORMED),
+        (CHAT, {"prompt": "a completion's body"}, Reason.MALFORMED),
+        (CHAT, {"messages": [HELLO], "add_generation_prompt": "yes"}, Reason.MALFORMED),
+        (CHAT, {"messages": [HELLO], "chat_template": "{{ x }}"}, Reason.REFUSED),
+        (CHAT, {"messages": [HELLO], "tools": []}, Reason.REFUSED),
+        (CHAT, {"messages": [{"role": "user", "content": "half a \ud83d pair"}]}, Reason.UNENCODABLE),
+        (CHAT, {"messages": [HELLO], "chat_template_kwargs": {"tokenize": True}}, Reason.TEMPLATE_ARGUMENTS),
+        (CHAT, {"messages": [HELLO], "kv_transfer_params": {"prompt_token_ids": [1]}}, Reason.FORWARDED_IDS),
+        (CHAT, {"messages": [HELLO], "prompt_logprobs": 0}, Reason.PROMPT_LOGPROBS),
+        (CHAT, {"messages": [HELLO], "echo": True}, Reason.PROMPT_LOGPROBS),
+        ("/v1/completions", {"prompt": []}, Reason.EMPTY),
+        ("/v1/completions", {"prompt": [2**40]}, Reason.MALFORMED),
+        ("/v1/completions", {"prompt": "a", "prompt_embeds": "AAAA"}, Reason.PROMPT_EMBEDS),
+        ("/v1/completions", {"prompt": "a", "echo": True, "logprobs": 1}, Reason.PROMPT_LOGPROBS),
+        ("/v1/responses", {"input": "a", "previous_response_id": "resp_1"}, Reason.STORED),
+        ("/v1/responses", {"input": "a", "previous_input_messages": []}, Reason.CONVERSION),
+        ("/v1/messages", {"messages": "a"}, Reason.MALFORMED),
+        ("/v1/embeddings", {"input": "a", "padding": "max_length"}, Reason.TRUNCATION),
+        ("/tokenize", {}, Reason.MALFORMED),
+    ],
+)
+def test_what_cannot_be_scored_says_why(
+    endpoint: str, body: Mapping[str, Any], reason: Reason, reader: PromptReader
+) -> None:
+    assert reader.read(endpoint, body) == Unscored(reason)
+
+
+def test_a_cut_to_an_unknown_length_cannot_be_scored(small_tokenizer: Tokenizer) -> None:
+    reader = PromptReader(small_tokenizer, PromptSettings())
+    body = {"prompt": "Hello", "truncate_prompt_tokens": -1}
+    assert reader.read("/v1/completions", body) == Unscored(Reason.TRUNCATION)
+
+
+def test_a_chat_without_a_template_cannot_be_scored(small_tokenizer: Tokenizer) -> None:
+    reader = PromptReader(small_tokenizer, PromptSettings())
+    assert reader.read(CHAT, {"messages": [HELLO]}) == Unscored(Reason.NO_TEMPLATE)
+    assert isinstance(reader.read("/v1/completions", {"prompt": "Hello"}), EncodedPrompts)
+
+
+@pytest.mark.parametrize("endpoint", [CHAT, "/v1/messages", "/v1/responses"])
+def test_the_salt_is_told(endpoint: str, reader: PromptReader) -> None:
+    body = {"messages": [HELLO], "input": "Hello", "cache_salt": "tenant-a"}
+    assert encoded(reader, endpoint, body).salt == "tenant-a"
+
+
+def test_a_completion_of_the_rendered_text_is_the_chats_prompt(reader: PromptReader) -> None:
+    text = "<|bos|><|im_start|>userHello<|im_end|>\n<|im_start|>assistant\n"
+    chat = encoded(reader, CHAT, {"messages": [HELLO]})
+    completion = encoded(reader, "/v1/completions", {"prompt": text, "add_special_tokens": False})
+    assert list(chat.prompts[0]) == list(completion.prompts[0])
+
+
+class TestImages:
+    IMAGE: Mapping[str, Any] = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+
+    @pytest.mark.parametrize("server", ["text", "parts"])
+    def test_tokens_end_before_the_first(self, server: str, recorded_readers: Mapping[str, PromptReader]) -> None:
+        reader = recorded_readers[server]
+        parts = [{"type": "text", "text": "What is this?"}, self.IMAGE, self.IMAGE]
+        turns = [HELLO, {"role": "assistant", "content": "Hi"}, {"role": "user", "content": parts}, HELLO]
+        with_image = encoded(reader, CHAT, {"messages": turns})
+        before = encoded(reader, CHAT, {"messages": turns[:2], "add_generation_prompt": False})
+        tokens = list(with_image.prompts[0])
+        assert with_image.images_from == len(tokens)
+        assert len(tokens) >= len(before.prompts[0])
+        assert tokens[: len(before.prompts[0])] == list(before.prompts[0])
+
+    def test_two_images_in_the_same_place_give_the_same_tokens_before_them(self, reader: PromptReader) -> None:
+        one, other = (
+            encoded(
+                reader, CHAT, {"messages": [{"role": "user", "content": [{**self.IMAGE, "image_url": {"url": url}}]}]}
+            )
+            for url in ("http://a/1.png", "http://a/2.png")
+        )
+        assert one == other
+
+    def test_a_mark_in_the_text_only_shortens_the_match(self, reader: PromptReader) -> None:
+        body = {"messages": [{"role": "user", "content": "a \U000ffffd b"}]}
+        assert encoded(reader, CHAT, body).images_from is not None
+
+    def test_anthropic_images_end_the_tokens_too(self, reader: PromptReader) -> None:
+        image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+        body = {"max_tokens": 5, "messages": [HELLO, {"role": "user", "content": [image]}]}
+        assert encoded(reader, "/v1/messages", body).images_from is not None
+
+
+class TestEmbeddings:
+    def test_inputs_are_encoded_like_completions(self, reader: PromptReader) -> None:
+        inputs = ["Hello", "What is it?"]
+        asked = encoded(reader, "/v1/embeddings", {"input": inputs})
+        assert asked == encoded(reader, "/v1/completions", {"prompt": inputs})
+
+    def test_they_are_cut_on_the_right_and_keep_the_special_tokens(self, reader: PromptReader) -> None:
+        whole = encoded(reader, "/v1/embeddings", {"input": "What is the weather?"}).prompts[0]
+        cut = encoded(reader, "/v1/embeddings", {"input": "What is the weather?", "truncate_prompt_tokens": 3}).prompts[
+            0
+        ]
+        assert list(cut) == list(whole[:3])
+
+    def test_chats_get_no_generation_prompt(self, reader: PromptReader) -> None:
+        embedded = encoded(reader, "/v1/embeddings", {"messages": [HELLO]})
+        assert embedded == encoded(reader, CHAT, {"messages": [HELLO], "add_generation_prompt": False})
+
+
+class TestLoading:
+    def test_a_missing_model_is_named(self) -> None:
+        with pytest.raises(TokenizerError, match="no-such/model"):
+            load("no-such/model")
+
+    def test_a_broken_template_is_refused(self) -> None:
+        with pytest.raises(TokenizerError, match="template"):
+            load(TOKENIZER, PromptSettings(chat_template="{% if %}"))
+
+    def test_a_model_that_vllm_renders_by_its_own_code_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "config.json").write_text('{"architectures": ["GptOssForCausalLM"]}')
+        with pytest.raises(NotReproducible, match="Harmony"):
+            load(tmp_path)
+
+    def test_a_processors_template_is_used_where_there_are_no_tools(self, tmp_path: Path) -> None:
+        for file in TOKENIZER.iterdir():
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+        (tmp_path / "preprocessor_config.json").write_text("{}")
+        (tmp_path / "chat_template.json").write_text('{"chat_template": "{{ messages[0].content }}"}')
+        reader = load(tmp_path)
+        assert encoded(reader, CHAT, {"messages": [HELLO]}) == encoded(
+            reader, "/v1/completions", {"prompt": "Hello", "add_special_tokens": False}
+        )
+        tools = [{"type": "function", "function": {"name": "f"}}]
+        assert reader.read(CHAT, {"messages": [HELLO], "tools": tools}) == Unscored(Reason.NO_TEMPLATE)
