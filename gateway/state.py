@@ -49,7 +49,7 @@ class StateCollector(Collector):
     def _streams(self) -> Iterator[Metric]:
         faults = CounterMetricFamily(
             "kvgate_kv_event_faults",
-            "Event stream: gap, replay, failed_replay, restart, clear, unreadable, orphan, unplaced",
+            "Event stream: gap, replay, check, failed_replay, restart, clear, unreadable, orphan, unplaced",
             None,
             (*_ENGINE, "kind"),
         )
@@ -67,7 +67,7 @@ class StateCollector(Collector):
             labels = (update.engine.replica, str(update.engine.rank))
             feed = update.feed
             counts = {
-                "gap": feed.gaps, "replay": feed.replays, "failed_replay": feed.failed_replays,
+                "gap": feed.gaps, "replay": feed.replays, "check": feed.checks, "failed_replay": feed.failed_replays,
                 "restart": feed.restarts, "clear": feed.clears, "unreadable": feed.unreadable,
                 "orphan": update.orphans, "unplaced": update.unplaced,
             }  # fmt: skip

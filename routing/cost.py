@@ -31,8 +31,8 @@ class Profile:
             self.prefill_base + self.prefill_per_token * new + self.prefill_per_token_squared * new * (cached + new / 2)
         )
 
-    def step(self, running: int, context: float) -> float:
-        """What `running` decoding requests of `context` tokens each add to an engine step."""
+    def decode(self, running: int, context: float) -> float:
+        """What `running` decoding requests of `context` tokens each add to an engine step, weights aside."""
         return self.decode_per_request * running + self.decode_per_request_token * running * context
 
     def load_l1(self, tokens: int) -> float:
@@ -100,13 +100,27 @@ def predict(
     """
     in_front = load.pending_tokens + load.others_waiting * waiting_prompt
     new = prompt - l1
-    running = load.running
-    context = load.context_tokens / running if running else 0.0
     steps = max(1, ceil((in_front + new) / profile.prefill_chunk))
+    queue = profile.prefill_per_token * in_front + profile.prefill_base * (steps - 1)
+    prefill = profile.prefill(new, l1)
     return Prediction(
-        queue=profile.prefill_per_token * in_front + profile.prefill_base * (steps - 1),
-        decode=steps * profile.step(running, context),
+        queue=queue,
+        decode=_decode(profile, load, steps, queue + prefill),
         load=profile.load_l1(l1 - l0),
-        prefill=profile.prefill(new, l1),
+        prefill=prefill,
         room=REUSE_CHANCE * profile.prefill_per_token * evicted,
     )
+
+
+def _decode(profile: Profile, load: EngineLoad, steps: int, prefills: float) -> float:
+    """What requests that decode there add.
+
+    A request that arrives waits for half a step on average. Then the steps that prefill decode too: the weights are
+    read once, behind whichever part takes longer.
+    """
+    running = load.running
+    if not running:
+        return 0.0
+    decoding = profile.decode(running, load.context_tokens / running)
+    under_way = (profile.decode_base + decoding) / 2
+    return under_way + steps * decoding + max(0.0, profile.decode_base - prefills)

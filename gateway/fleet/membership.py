@@ -116,10 +116,14 @@ class Membership:
             )  # fmt: skip
             self._metrics.block_size_mismatch.labels(id.replica).inc()
             self._fleet.learn_block_size(id, update.block_size)
+        self._updates[id] = update
+        if update.unjudged_groups:
+            # Sliding windows and the like can shorten a hit to nothing, so what the index says would be too much.
+            self._index.forget(id)
+            return
         self._index.apply(id, update.changes)
         for change in update.changes:
             if isinstance(change, Wipe):
                 self._fresh.forget(id)
             elif change.tier is Tier.GPU:
                 self._fresh.settle(id, change.blocks)
-        self._updates[id] = update

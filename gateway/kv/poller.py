@@ -61,6 +61,7 @@ class Poller:
         self._streams: dict[EngineId, Stream] = {}
         self._listeners: dict[EngineId, Listener] = {}
         self._replays: dict[EngineId, zmq.Socket[bytes]] = {}
+        self._bind_later: dict[EngineId, Subscription] = {}
         self._moved: set[Stream] = set()
         self._running = True
 
@@ -79,12 +80,18 @@ class Poller:
                     turn(now)
             if now - ticked >= _TICK_MS / 1000:
                 ticked = now
-                for stream in self._streams.values():
-                    self._do(stream, stream.tick, now)
+                self._tick(now)
             self._report()
         for engine in list(self._streams):
             self._leave(engine)
         bell.close(linger=0)
+
+    def _tick(self, now: float) -> None:
+        for stream in self._streams.values():
+            self._do(stream, stream.tick, now)
+        late, self._bind_later = self._bind_later, {}
+        for subscription in late.values():
+            self._join(subscription)
 
     def _obey(self, bell: zmq.Socket[bytes]) -> None:
         bell.recv()
@@ -111,7 +118,11 @@ class Poller:
                 for socket in (listener.socket, listener.monitor):
                     self._watch(socket, self._receiver(listener))
         except zmq.ZMQError as exc:
-            _log.error("no KV events of %s: %s: %s", subscription.engine, subscription.endpoint, exc)
+            if exc.errno == zmq.EADDRINUSE:
+                # Most likely ours: a socket gives its port back some time after it was closed.
+                self._bind_later[subscription.engine] = subscription
+            else:
+                _log.error("no KV events of %s: %s: %s", subscription.engine, subscription.endpoint, exc)
             return
         if not listener.attach(stream):
             _log.error("no KV events of %s: topic %r is another engine's", subscription.engine, subscription.topic)
@@ -121,6 +132,7 @@ class Poller:
         self._do(stream, stream.start, time.monotonic())
 
     def _leave(self, engine: EngineId) -> None:
+        self._bind_later.pop(engine, None)
         stream = self._streams.pop(engine, None)
         if stream is None:
             return

@@ -81,12 +81,14 @@ class Outbox:
                 self._scheduled = bool(pending)
             self._parts.extend(part for update in pending.values() for part in _cut(update, self._budget))
         budget = self._budget
-        while self._parts and budget > 0:
-            part = self._parts.popleft()
-            budget -= _weight(part.changes)
-            self._deliver(part)
-        if self._scheduled:
-            self._loop.call_soon(self._hand_over)
+        try:
+            while self._parts and budget > 0:
+                part = self._parts.popleft()
+                budget -= _weight(part.changes)
+                self._deliver(part)
+        finally:
+            if self._scheduled:
+                self._loop.call_soon(self._hand_over)
 
 
 def _joined(earlier: Sequence[Change], later: Sequence[Change]) -> Sequence[Change]:

@@ -36,6 +36,18 @@ def as_validated(messages: object) -> object:
     return [_validated(message) if isinstance(message, Mapping) else message for message in messages]
 
 
+def with_reasoning_renamed(messages: object) -> object:
+    """Messages with `reasoning_content` under its newer name, `reasoning`, as the chat route alone does it."""
+    if not isinstance(messages, list):
+        return messages
+    return [
+        {**message, "reasoning": message["reasoning_content"]}
+        if isinstance(message, Mapping) and "reasoning_content" in message and message.get("reasoning") is None
+        else message
+        for message in messages
+    ]
+
+
 def _validated(message: Mapping[str, Any]) -> Mapping[str, Any]:
     calls, tools = message.get("tool_calls"), message.get("tools")
     if isinstance(calls, list) and all(_has_function(call) for call in calls):
@@ -107,10 +119,7 @@ def _add_assistant_fields(result: Message, message: Mapping[str, Any]) -> None:
         raise CannotScore(Reason.MALFORMED)
     if calls:
         result["tool_calls"] = [_tool_call(call) for call in calls]
-    reasoning = message.get("reasoning")
-    if reasoning is None:
-        reasoning = message.get("reasoning_content")
-    if reasoning is not None:
+    if (reasoning := message.get("reasoning")) is not None:
         result["reasoning"] = result["reasoning_content"] = reasoning
 
 

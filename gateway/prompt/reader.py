@@ -10,7 +10,7 @@ from gateway.prompt import anthropic, fields, responses
 from gateway.prompt.chat import ChatRenderer
 from gateway.prompt.completions import encode_completion, encode_inputs
 from gateway.prompt.eligible import refuse_unscorable
-from gateway.prompt.messages import as_validated
+from gateway.prompt.messages import as_validated, with_reasoning_renamed
 from gateway.prompt.model_files import processor_template, refuse_own_renderer
 from gateway.prompt.result import CannotScore, EncodedPrompts, Reason, Unscored
 from gateway.prompt.settings import PromptSettings
@@ -74,7 +74,8 @@ class PromptReader:
             raise CannotScore(Reason.REFUSED)
         limit = body.get("max_completion_tokens")
         truncation = self._truncation(body, generates=bool(body.get("max_tokens") if limit is None else limit))
-        return self._encode_chat({**body, "messages": as_validated(body.get("messages"))}, body, truncation)
+        messages = as_validated(with_reasoning_renamed(body.get("messages")))
+        return self._encode_chat({**body, "messages": messages}, body, truncation)
 
     def _read_responses(self, body: Mapping[str, Any]) -> EncodedPrompts:
         cut = {} if body.get("truncation", "disabled") == "disabled" else {"truncate_prompt_tokens": -1}

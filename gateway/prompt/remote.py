@@ -81,14 +81,14 @@ class RemoteReader:
             if status == 200:
                 return _rendered(answer, salt)
             if status not in (403, 404, 405):
-                raise CannotScore(Reason.REFUSED)
+                raise _refusal(status)
             self._without_render.add(replica)
         prompts = []
         for request in tokenize_requests(endpoint, body):
             if isinstance(request, Mapping):
                 status, answer = await self._post(replica, "/tokenize", request)
                 if status != 200:
-                    raise CannotScore(Reason.REFUSED)
+                    raise _refusal(status)
                 prompts.append(_token_ids(answer, "tokens"))
             else:
                 prompts.append(_packed(request, Reason.MALFORMED))
@@ -114,6 +114,10 @@ class RemoteReader:
         return response.status_code, answer
 
 
+def _refusal(status: int) -> CannotScore:
+    return CannotScore(Reason.REFUSED if status in (400, 422) else Reason.REMOTE)
+
+
 def _digest(endpoint: str, body: Mapping[str, Any]) -> bytes:
     text = json.dumps([endpoint, body], separators=(",", ":"))
     return blake2b(text.encode(), digest_size=16).digest()
@@ -122,6 +126,8 @@ def _digest(endpoint: str, body: Mapping[str, Any]) -> bytes:
 def _rendered(answer: object, salt: str | None) -> EncodedPrompts:
     """What a render route gave: one object, or a list of them for completions."""
     objects: list[Any] = answer if isinstance(answer, list) else [answer]
+    if not objects:
+        raise CannotScore(Reason.REMOTE)
     prompts = tuple(_token_ids(one, "token_ids") for one in objects)
     images_from = None
     for one in objects:

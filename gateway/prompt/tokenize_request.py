@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gateway.prompt import fields
+from gateway.prompt.messages import with_reasoning_renamed
 from gateway.prompt.result import CannotScore, Reason
 
 _CHAT_FIELDS = (
@@ -32,6 +33,7 @@ def _chat(body: Mapping[str, Any]) -> Mapping[str, Any]:
         # Whether the template sees the tools depends on how the replica was started.
         raise CannotScore(Reason.REMOTE)
     request = {name: body[name] for name in _CHAT_FIELDS if name in body}
+    request["messages"] = with_reasoning_renamed(body.get("messages"))
     given = fields.mapping(body, "chat_template_kwargs")
     effort = fields.text(body, "reasoning_effort")
     asked: dict[str, Any] = {"documents": body.get("documents"), "reasoning_effort": effort}

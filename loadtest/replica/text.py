@@ -63,7 +63,7 @@ class Text:
         return str(rendered)
 
 
-def _without_developer(messages: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+def _without_developer(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """A template without that role gets what developers and systems say as one system message, first."""
     if all(message["role"] != "developer" for message in messages):
         return messages

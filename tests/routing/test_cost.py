@@ -64,4 +64,4 @@ def test_pushing_out_what_others_may_need_is_no_part_of_the_wait_but_of_the_cost
 def test_a_profile_in_milliseconds_is_kept_in_seconds() -> None:
     profile = profile_from_ms(1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
     assert profile.prefill(new=1, cached=0) == pytest.approx(4.5e-3)
-    assert profile.step(running=2, context=10) == pytest.approx(130e-3)
+    assert profile.decode(running=2, context=10) == pytest.approx(130e-3)

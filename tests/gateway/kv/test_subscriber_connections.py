@@ -67,6 +67,19 @@ async def test_engines_that_connect_to_us_are_told_apart_by_topic(
     assert put == {(engines[0], name(10)), (engines[1], name(11))}
 
 
+async def test_a_port_that_engines_connect_to_is_taken_again(
+    subscriber: Subscriber, make_publisher: Callable[..., Publisher], receiver: Receiver
+) -> None:
+    port = free_port()
+    publisher = make_publisher(dial=f"tcp://127.0.0.1:{port}")
+    publisher.endpoint = f"tcp://*:{port}"
+    await follow(subscriber, publisher, generation=1)
+    subscriber.unsubscribe(ENGINE)
+    await follow(subscriber, publisher, generation=2)
+    publisher.publish(stored(10))
+    await until(receiver.holds(10))
+
+
 async def test_engines_are_reached_over_ipv6(
     subscriber: Subscriber, make_publisher: Callable[..., Publisher], receiver: Receiver
 ) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 from gateway.kv.actions import FeedCounters
 from gateway.kv.update import Outbox, Update
@@ -67,6 +68,27 @@ async def test_the_loop_has_a_turn_of_its_own_between_large_parts() -> None:
     received, turns = await delivered(update(*changes), budget=3)
     assert [change for one in received for change in one.changes] == changes
     assert turns == [1, 1, 1]
+
+
+async def test_a_receiver_that_fails_once_hears_the_next_update() -> None:
+    loop = asyncio.get_running_loop()
+    faults: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _loop, context: faults.append(context))
+    received: list[Update] = []
+
+    def receive(one: Update) -> None:
+        received.append(one)
+        if len(received) == 1:
+            raise ZeroDivisionError
+
+    outbox = Outbox(loop, receive)
+    for engine in (ENGINE, OTHER):
+        outbox.put(update(put(1), engine=engine))
+    outbox.flush()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert [one.engine for one in received] == [ENGINE, OTHER]
+    assert [type(fault["exception"]) for fault in faults] == [ZeroDivisionError]
 
 
 async def test_an_update_without_changes_is_delivered() -> None:
