@@ -13,6 +13,7 @@ import httpx
 
 from gateway.api.admin import create_admin
 from gateway.api.openai import OpenAI
+from gateway.api.paths import is_engines
 from gateway.choosing import Chooser
 from gateway.config import Config, ReplicaConfig
 from gateway.config import Limits as RequestLimits
@@ -106,6 +107,7 @@ class Gateway:
             if name not in RELOADABLE and getattr(before, name) != getattr(config, name)
         ]  # fmt: skip
         self._chooser.reload(config)
+        self._library.reload(config, [engine.replica for engine in self._fleet])
         self._watch(config.replicas)
         self.metrics.config_reloads.labels("applied").inc()
         logger.info("configuration read again: policy %s, %d replica(s)", config.policy, len(config.replicas))
@@ -155,7 +157,7 @@ async def running(config: Config, beside: Sequence[Beside] = ()) -> AsyncIterato
 
 
 class Application:
-    """The ASGI application: `/v1/...` is relayed, the rest is the admin surface."""
+    """The ASGI application: what is an engine's is relayed, the rest is the admin surface."""
 
     def __init__(self, config: Config, beside: Sequence[Beside] = ()) -> None:
         self._config = config
@@ -169,7 +171,7 @@ class Application:
             return
         gateway = self._gateway
         assert gateway is not None
-        if scope["path"].startswith("/v1/"):
+        if is_engines(scope["path"]):
             await gateway.openai(scope, receive, send)
         else:
             await gateway.admin(scope, receive, send)

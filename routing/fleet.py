@@ -56,8 +56,20 @@ class Engine:
 
     id: EngineId
     replica: Replica
-    namespace: Namespace
     load: EngineLoad = field(default_factory=EngineLoad)
+    told_block_size: int | None = None
+    """tokens per block by the engine's own events, which are right where the replica's description is not"""
+
+    namespace: Namespace = field(init=False)
+    """what its blocks' names depend on"""
+
+    def __post_init__(self) -> None:
+        self.namespace = Namespace(self.replica.base.id, self.told_block_size or self.replica.block_size)
+
+    def learn_block_size(self, block_size: int) -> None:
+        """What the events say holds from now on."""
+        self.told_block_size = block_size
+        self.__post_init__()
 
 
 class Lease:
@@ -112,8 +124,7 @@ class Fleet:
         for rank in range(replica.ranks):
             id = EngineId(replica.id, rank)
             before = kept.get(id)
-            namespace = Namespace(replica.base.id, replica.block_size)
-            engine = Engine(id, replica, namespace, before.load if before else EngineLoad())
+            engine = Engine(id, replica, before.load, before.told_block_size) if before else Engine(id, replica)
             self._engines[id] = engine
             joined.append(engine)
         self._relist()
@@ -130,8 +141,8 @@ class Fleet:
     def learn_block_size(self, engine: EngineId, block_size: int) -> None:
         """What the engine's events say holds from now on. Ignores engines that have left."""
         known = self._engines.get(engine)
-        if known and known.namespace.block_size != block_size:
-            known.namespace = known.namespace._replace(block_size=block_size)
+        if known:
+            known.learn_block_size(block_size)
 
     def get(self, engine: EngineId) -> Engine | None:
         """The engine, if it is a member."""

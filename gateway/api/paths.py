@@ -8,6 +8,13 @@ REPORTS_USAGE = frozenset({"/v1/chat/completions", "/v1/completions"})
 """Paths whose streams end with the usage when asked to."""
 UNSCORED = frozenset(
     {
+        "/classify",
+        "/detokenize",
+        "/pooling",
+        "/rerank",
+        "/score",
+        "/tokenize",
+        "/v2/rerank",
         "/v1/audio/transcriptions",
         "/v1/audio/translations",
         "/v1/chat/completions/batch",
@@ -20,6 +27,11 @@ UNSCORED = frozenset(
 routes under /v1/ too, such as /v1/load_lora_adapter."""
 STORED = "/v1/responses/"
 """Below this lie answers that an engine keeps: GET one, or POST to cancel it."""
+
+
+def is_engines(path: str) -> bool:
+    """Whether a path is for the engines to answer, or to be refused in their form; all others are the gateway's own."""
+    return path.startswith("/v1/") or path in UNSCORED
 
 
 def check(method: str, path: str) -> None:

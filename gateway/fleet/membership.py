@@ -124,6 +124,7 @@ class Membership:
         self._index.apply(id, update.changes)
         for change in update.changes:
             if isinstance(change, Wipe):
-                self._fresh.forget(id)
+                if change.tier in (None, Tier.GPU):
+                    self._fresh.forget(id)
             elif change.tier is Tier.GPU:
                 self._fresh.settle(id, change.blocks)

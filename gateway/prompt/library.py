@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from functools import partial
 from typing import NamedTuple
@@ -39,6 +39,18 @@ class Library:
         """Load no more."""
         for task in self._loading.values():
             task.cancel()
+        self._loading.clear()
+
+    def reload(self, config: Config, members: Iterable[Replica]) -> None:
+        """Take in changed settings; where they change how prompts are read, the readers are loaded again."""
+        changed = _reading(config) != _reading(self._config)
+        self._config = config
+        if changed:
+            self.close()
+            self._readers.clear()
+            self._distrusted.clear()
+            for replica in members:
+                self.want(replica)
 
     @property
     def loading(self) -> list[str]:
@@ -87,7 +99,13 @@ class Library:
             logger.error("model %s: prompts are read by the replicas, if at all: %s", served.model, exc)
             self._readers[served] = None
         finally:
-            del self._loading[served]
+            if self._loading.get(served) is asyncio.current_task():
+                del self._loading[served]
+
+
+def _reading(config: Config) -> Mapping[str, ModelConfig]:
+    """What of the settings matters here."""
+    return {name: model.model_copy(update={"policy": None}) for name, model in config.models.items()}
 
 
 def configured(config: Config, replica: Replica) -> ModelConfig:

@@ -173,7 +173,6 @@ class Exchange:
             waiter.set_result(None)
 
     def _start(self, status: int, headers: RawHeaders) -> None:
-        self.started = True
         self._awaits_continue = False
         self._bodiless = self.scope["method"] == "HEAD" or status in (204, 304)
         framing = []
@@ -192,6 +191,7 @@ class Exchange:
             framing.append((b"connection", b"close"))
         first_line = _STATUS_LINES.get(status) or b"HTTP/1.1 %d " % status
         self._head = message_head(first_line, [*headers, *framing] if framing else headers)
+        self.started = True
 
     def _framed(self, body: bytes, more: bool) -> bytes:
         """A part of the answer's body as it goes on the wire. Raises RuntimeError if it is not of the stated length."""

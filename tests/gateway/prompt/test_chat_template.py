@@ -143,7 +143,9 @@ def test_a_variable_reaches_only_a_template_that_reads_it() -> None:
     [
         ("{% for m in messages %}{{ m.content }}{% endfor %}", False),
         (
-            "{% for m in messages %}{% if m.role == 'system' and not loop.first %}{{ raise_exception('x') }}{% endif %}{% endfor %}",
+            LOOP.replace(
+                "BODY", "{% if message.role == 'system' and not loop.first %}{{ raise_exception('x') }}{% endif %}"
+            ),
             True,
         ),
         ("{{ strftime_now('%Y') }}", True),
