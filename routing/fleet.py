@@ -82,6 +82,7 @@ class Lease:
         self._prompt_tokens = prompt_tokens
         self._new_tokens = new_tokens
         self._state = "pending"
+        load.begun += 1
         load.in_flight += 1
         load.pending += 1
         load.pending_tokens += new_tokens

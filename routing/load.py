@@ -1,4 +1,4 @@
-"""How busy an engine is: what we have in flight there, exactly, and what it last reported of everybody's."""
+"""How busy an engine is: what we have in flight there, exactly, and what others have there, as the engine reports."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -13,6 +13,13 @@ class Report(NamedTuple):
     """share of the KV cache that running requests hold, 0 to 1; what is merely cached does not count"""
 
 
+class Mark(NamedTuple):
+    """Where the leases stood when a report was asked for."""
+
+    in_flight: int
+    begun: int
+
+
 @dataclass(slots=True)
 class EngineLoad:
     """Changed by leases and reports; read by policies and the cost model."""
@@ -25,14 +32,31 @@ class EngineLoad:
     """prompt tokens that those have to prefill"""
     context_tokens: int = 0
     """prompt tokens of the ones that are past their first token"""
+    begun: int = 0
+    """requests of ours so far"""
     report: Report = field(default_factory=Report)
-
-    @property
-    def others_waiting(self) -> int:
-        """Requests that wait there and are not ours."""
-        return max(0, self.report.waiting - self.pending)
+    others_running: int = 0
+    """requests that run there and are not ours, as last reported"""
+    others_waiting: int = 0
+    """requests that wait there and are not ours, as last reported"""
 
     @property
     def running(self) -> int:
-        """Requests that are decoding there, by the best knowledge of both sides."""
-        return max(self.in_flight - self.pending, self.report.running - self.pending, 0)
+        """Requests that are decoding there."""
+        return self.in_flight - self.pending + self.others_running
+
+    def mark(self) -> Mark:
+        """To be taken before a report is asked for."""
+        return Mark(self.in_flight, self.begun)
+
+    def observe(self, report: Report, mark: Mark) -> None:
+        """Take in what the engine reports.
+
+        A request of ours may be in the report if it was in flight at any moment since it was asked for. What is more
+        than those is somebody else's. So a report that is a second old never counts a request of ours that has ended.
+        """
+        ours = mark.in_flight + self.begun - mark.begun
+        others = max(0, report.running + report.waiting - ours)
+        self.report = report
+        self.others_waiting = min(others, report.waiting)
+        self.others_running = others - self.others_waiting

@@ -10,7 +10,6 @@ from gateway.fleet.probe import Probe, ProbeError, replica_id
 from gateway.kv.sources import Source
 from gateway.metrics import Metrics
 from routing.fleet import Fleet
-from routing.types import EngineId
 
 logger = logging.getLogger(__name__)
 
@@ -63,13 +62,7 @@ class Watch:
             try:
                 if not await self._probe.healthy():
                     raise ProbeError("/health is not 200")
-                exposition = await self._probe.metrics()
-                if exposition.started != started:
-                    raise ProbeError("it was restarted", refused=True)
-                for rank, metrics in exposition.engines.items():
-                    engine = self._fleet.get(EngineId(self._id, rank))
-                    if engine:
-                        engine.load.report = metrics.report
+                await self._observe(started)
                 if loop.time() - described >= self._probing.models_interval:
                     await self._join()
                     described = loop.time()
@@ -79,6 +72,17 @@ class Watch:
                 if exc.refused or failures >= self._probing.failures:
                     raise
                 self._metrics.probe_failures.labels(self._id).inc()
+
+    async def _observe(self, started: float | None) -> None:
+        """Take in how busy the engines are."""
+        marks = {engine.id: engine.load.mark() for engine in self._fleet if engine.id.replica == self._id}
+        exposition = await self._probe.metrics()
+        if exposition.started != started:
+            raise ProbeError("it was restarted", refused=True)
+        for id, mark in marks.items():
+            engine, metrics = self._fleet.get(id), exposition.engines.get(id.rank)
+            if engine and metrics:
+                engine.load.observe(metrics.report, mark)
 
     async def _join(self) -> float | None:
         """Take in what the replica says of itself. Returns when its process started."""

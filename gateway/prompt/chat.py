@@ -18,13 +18,8 @@ from gateway.prompt.tools import tool_definitions
 _TOKENIZER_ARGUMENTS = frozenset(
     {
         *("conversation", "tokenize", "tokenizer", "model_config", "tools", "padding", "truncation", "max_length"),
-        *(
-            "return_tensors",
-            "return_dict",
-            "return_assistant_tokens_mask",
-            "tokenizer_kwargs",
-            "sanitize_control_tokens",
-        ),
+        *("return_tensors", "return_dict", "return_assistant_tokens_mask", "tokenizer_kwargs"),
+        "sanitize_control_tokens",
     }
 )
 """names in `chat_template_kwargs` that reach transformers' `apply_chat_template` as its own arguments"""
@@ -173,7 +168,14 @@ class ChatRenderer:
 
 
 def _common_start(one: str, other: str) -> str:
-    return next((one[:place] for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), one)
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return one[:low]
 
 
 def _documents(body: Mapping[str, Any]) -> list[Mapping[str, Any]] | None:

@@ -26,6 +26,6 @@ def refuse_unscorable(endpoint: str, body: Mapping[str, Any]) -> None:
 
 def _echoes_logprobs(endpoint: str, body: Mapping[str, Any]) -> bool:
     """Whether `echo` makes the engine compute log probabilities of the prompt, as it does for every chat."""
-    if not fields.flag(body, "echo", False):
+    if body.get("echo") is None or not fields.flag(body, "echo", False):
         return False
     return endpoint == "/v1/chat/completions" or fields.whole(body, "logprobs") is not None

@@ -48,25 +48,6 @@ def with_reasoning_renamed(messages: object) -> object:
     ]
 
 
-def _validated(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    calls, tools = message.get("tool_calls"), message.get("tools")
-    if isinstance(calls, list) and all(_has_function(call) for call in calls):
-        ordered = [
-            _ordered(call, _CALL_KEYS) | {"function": _ordered(call["function"], _FUNCTION_KEYS)} for call in calls
-        ]
-        message = {**message, "tool_calls": ordered}
-    if message.get("role") == "developer" and isinstance(tools, list) and all(_is_valid_tool(tool) for tool in tools):
-        ordered = [
-            _ordered(tool, _TOOL_KEYS) | {"function": _ordered(tool["function"], _DEFINITION_KEYS)} for tool in tools
-        ]
-        message = {**message, "tools": ordered}
-    return message
-
-
-def _has_function(call: object) -> bool:
-    return isinstance(call, Mapping) and isinstance(call.get("function"), Mapping)
-
-
 def for_template_without_developer(messages: Sequence[Message]) -> Sequence[Message]:
     """Developer messages as system messages; if any is not the first message, all of them merged into the first."""
     if not any(message["role"] == "developer" for message in messages):
@@ -140,6 +121,25 @@ def _arguments(value: object) -> Mapping[str, Any]:
         except (ValueError, RecursionError):
             return {}
     return value if isinstance(value, Mapping) else {}
+
+
+def _validated(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    calls, tools = message.get("tool_calls"), message.get("tools")
+    if isinstance(calls, list) and all(_has_function(call) for call in calls):
+        ordered = [
+            _ordered(call, _CALL_KEYS) | {"function": _ordered(call["function"], _FUNCTION_KEYS)} for call in calls
+        ]
+        message = {**message, "tool_calls": ordered}
+    if message.get("role") == "developer" and isinstance(tools, list) and all(_is_valid_tool(tool) for tool in tools):
+        ordered = [
+            _ordered(tool, _TOOL_KEYS) | {"function": _ordered(tool["function"], _DEFINITION_KEYS)} for tool in tools
+        ]
+        message = {**message, "tools": ordered}
+    return message
+
+
+def _has_function(call: object) -> bool:
+    return isinstance(call, Mapping) and isinstance(call.get("function"), Mapping)
 
 
 def _is_valid_tool(tool: Any) -> bool:

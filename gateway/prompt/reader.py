@@ -14,7 +14,7 @@ from gateway.prompt.messages import as_validated, with_reasoning_renamed
 from gateway.prompt.model_files import processor_template, refuse_own_renderer
 from gateway.prompt.result import CannotScore, EncodedPrompts, Reason, Unscored
 from gateway.prompt.settings import PromptSettings
-from gateway.prompt.tokenizer import Tokenizer, TokenizerError, load_tokenizer
+from gateway.prompt.tokenizer import CACHE_BYTES, Tokenizer, TokenizerError, load_tokenizer
 from gateway.prompt.truncation import Truncation
 
 _PAIRS = frozenset({"/score", "/v1/score", "/rerank", "/v1/rerank", "/v2/rerank"})
@@ -143,14 +143,18 @@ def load(
     revision: str | None = None,
     download: bool = False,
     trust_remote_code: bool = False,
+    cache_bytes: int = CACHE_BYTES,
 ) -> PromptReader:
-    """A reader for a model.
+    """A reader for a model. Takes seconds for a large vocabulary.
 
     source: the model's folder, or its name on the hub, looked up in the local cache unless `download`.
+    cache_bytes: what may be spent on remembering pieces of prompts.
     Raises NotReproducible for models that vLLM renders by code of its own, else TokenizerError.
     """
     refuse_own_renderer(source, revision)
-    tokenizer = load_tokenizer(source, revision=revision, download=download, trust_remote_code=trust_remote_code)
+    tokenizer = load_tokenizer(
+        source, revision=revision, download=download, trust_remote_code=trust_remote_code, cache_bytes=cache_bytes
+    )
     return PromptReader(
         tokenizer, settings or PromptSettings(), processor_template=processor_template(source, revision)
     )

@@ -66,13 +66,10 @@ class UpstreamResponse:
         if source is not None:
             source.release()
 
-    async def changed(self) -> None:
-        """Wait for the connection's next `wake`."""
+    def changed(self) -> asyncio.Future[None]:
+        """Done with the connection's next `wake`."""
         self._waiter = self._loop.create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+        return self._waiter
 
     def feed(self, data: bytes) -> None:
         """A part of the body has come."""

@@ -11,7 +11,7 @@ from routing.policies.policy import Choice, PrefixSource
 def work(candidate: Candidate) -> int:
     """Requests that are in flight there: ours, and what others have waiting."""
     load = candidate.load
-    return max(load.in_flight, load.report.running + load.report.waiting)
+    return load.in_flight + load.others_running + load.others_waiting
 
 
 class LeastLoaded:

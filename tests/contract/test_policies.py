@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from routing.cost import PROFILES, predict
 from routing.decision import Candidate
-from routing.load import EngineLoad, Report
+from routing.load import EngineLoad
 from routing.policies import POLICIES, policy_named
 from routing.policies.kv_aware import NOISE
 from routing.types import EngineId, ReplicaId
@@ -21,7 +21,7 @@ def candidate(
     name: str, *, l0: int = 0, l1: int | None = None, in_flight: int = 0, pending: int = 0, waiting: int = 0,
     prompt: int = 1000,
 ) -> Candidate:  # fmt: skip
-    load = EngineLoad(in_flight + (pending > 0), int(pending > 0), pending, 100 * in_flight, Report(waiting=waiting))
+    load = EngineLoad(in_flight + (pending > 0), int(pending > 0), pending, 100 * in_flight, others_waiting=waiting)
     l1 = l0 if l1 is None else max(l0, l1)
     prediction = predict(PROFILE, load, l0=l0, l1=l1, prompt=prompt, evicted=0, waiting_prompt=500.0)
     return Candidate(EngineId(ReplicaId(name), 0), load, l0, l1, prompt, prediction)

@@ -1,7 +1,7 @@
 import pytest
 
 from routing.cost import PROFILES, Prediction, Profile, predict, profile_from_ms
-from routing.load import EngineLoad, Report
+from routing.load import EngineLoad
 
 H100 = PROFILES["qwen3-32b-h100"]
 
@@ -41,7 +41,7 @@ def test_host_memory_costs_less_than_computing_and_more_than_the_gpu() -> None:
     ("why", "busy"),
     [
         ("our own prompts in front", EngineLoad(in_flight=1, pending=1, pending_tokens=500)),
-        ("others waiting", EngineLoad(report=Report(waiting=1))),
+        ("others waiting", EngineLoad(others_waiting=1)),
         ("requests that decode", EngineLoad(in_flight=8, context_tokens=8000)),
     ],
 )

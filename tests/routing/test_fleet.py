@@ -17,7 +17,7 @@ def test_a_lease_counts_until_it_is_released_however_often_that_is_said() -> Non
     assert (load.in_flight, load.pending, load.pending_tokens, load.context_tokens) == (1, 0, 0, 100)
     lease.release()
     lease.release()
-    assert load == EngineLoad()
+    assert load == EngineLoad(begun=1)
 
 
 def test_a_lease_released_before_its_first_token_leaves_nothing() -> None:
@@ -25,14 +25,25 @@ def test_a_lease_released_before_its_first_token_leaves_nothing() -> None:
     lease = Lease(load, 100, 30)
     lease.release()
     lease.first_token()
-    assert load == EngineLoad()
+    assert load == EngineLoad(begun=1)
 
 
-def test_what_waits_of_others_is_what_the_engine_reports_beyond_ours() -> None:
-    load = EngineLoad(report=Report(running=3, waiting=5))
-    Lease(load, 10, 10)
-    assert load.others_waiting == 4
-    assert load.running == 2
+def test_what_an_engine_reports_beyond_ours_is_others() -> None:
+    load = EngineLoad()
+    Lease(load, 10, 10).first_token()
+    load.observe(Report(running=3, waiting=5), load.mark())
+    assert (load.others_running, load.others_waiting, load.running) == (2, 5, 3)
+
+
+def test_a_report_does_not_count_a_request_of_ours_that_ended_or_began_meanwhile() -> None:
+    load = EngineLoad()
+    ending = Lease(load, 10, 10)
+    mark = load.mark()
+    ending.release()
+    beginning = Lease(load, 10, 10)
+    load.observe(Report(running=2), mark)
+    beginning.release()
+    assert (load.others_running, load.others_waiting, load.running) == (0, 0, 0)
 
 
 def test_every_rank_of_a_replica_is_an_engine() -> None:

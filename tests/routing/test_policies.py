@@ -5,13 +5,13 @@ import pytest
 
 from routing.cost import PROFILES, predict
 from routing.decision import Candidate
-from routing.load import EngineLoad, Report
+from routing.load import EngineLoad
 from routing.policies import POLICIES
 from routing.types import EngineId, ReplicaId
 
 
 def candidate(name: str, *, l0: int = 0, l1: int = 0, in_flight: int = 0, pending: int = 0) -> Candidate:
-    load = EngineLoad(in_flight=in_flight, pending=int(pending > 0), pending_tokens=pending, report=Report())
+    load = EngineLoad(in_flight=in_flight, pending=int(pending > 0), pending_tokens=pending)
     l1 = max(l0, l1)
     profile = PROFILES["qwen3-32b-h100"]
     prediction = predict(profile, load, l0=l0, l1=l1, prompt=2000, evicted=0, waiting_prompt=0.0)

@@ -67,7 +67,7 @@ turns = st.lists(
     "endpoint",
     ["/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages", "/v1/embeddings", "/tokenize"],
 )
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=bodies, messages=st.none() | turns)
 def test_no_body_is_too_much(
     endpoint: str, body: dict[str, Any], messages: Any, recorded_readers: Mapping[str, PromptReader]

@@ -203,6 +203,14 @@ def test_the_cache_stays_within_its_bound() -> None:
         assert encoder.cached_bytes <= 4096
 
 
+@pytest.mark.parametrize(("build", "encoder", "said"), [(qwen, "fastokens", 0), (metaspace_first, "huggingface", 1)])
+def test_fastokens_encodes_what_it_can(
+    build: Callable[[], Tokenizer], encoder: str, said: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert best(build()).name == encoder
+    assert len(caplog.records) == said
+
+
 def test_no_cut_where_a_token_reaches_across() -> None:
     assert spaces_between_words(["Ġthe", "fox", "word", "ĊĊ"]) == "\n "
     assert spaces_between_words(["Ġthe", "ofĠthe"]) == "\n"

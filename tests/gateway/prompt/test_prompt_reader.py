@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,16 @@ def test_a_completion_of_the_rendered_text_is_the_chats_prompt(reader: PromptRea
     assert list(chat.prompts[0]) == list(completion.prompts[0])
 
 
+def test_readers_are_shared_by_threads(reader: PromptReader) -> None:
+    bodies = [{"messages": [{"role": "user", "content": f"{number} and so on " * number}]} for number in range(1, 200)]
+    alone = [encoded(reader, CHAT, body) for body in bodies]
+    fresh = load(TOKENIZER, PromptSettings(chat_template="{{ messages[0].content }}"))
+    expected = [encoded(fresh, CHAT, body) for body in bodies]
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(lambda body: encoded(reader, CHAT, body), bodies * 2)) == alone * 2
+        assert list(threads.map(lambda body: encoded(fresh, CHAT, body), bodies * 2)) == expected * 2
+
+
 class TestImages:
     IMAGE: Mapping[str, Any] = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 
@@ -115,6 +126,31 @@ class TestImages:
         image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
         body = {"max_tokens": 5, "messages": [HELLO, {"role": "user", "content": [image]}]}
         assert encoded(reader, "/v1/messages", body).images_from is not None
+
+
+class TestThinkingSwitchedOff:
+    """An Anthropic client that wants no thinking gets the effort `none`, or `low` where the template can't tell it."""
+
+    BODY: Mapping[str, Any] = {"max_tokens": 5, "messages": [HELLO], "thinking": {"type": "disabled"}}
+
+    @pytest.mark.parametrize(
+        ("template", "effort"),
+        [
+            ("{{ reasoning_effort }}", "none"),
+            ("{{ 'max' if reasoning_effort not in ('low', 'high') else reasoning_effort }}", "low"),
+            ("{{ raise_exception('no') if reasoning_effort == 'none' else reasoning_effort }}", "low"),
+        ],
+    )
+    def test_effort_follows_the_template(self, template: str, effort: str, small_tokenizer: Tokenizer) -> None:
+        reader = PromptReader(small_tokenizer, PromptSettings(chat_template=template))
+        chat = encoded(reader, CHAT, {"messages": [HELLO], "reasoning_effort": effort})
+        assert encoded(reader, "/v1/messages", self.BODY) == chat
+
+    def test_effort_may_be_set(self, small_tokenizer: Tokenizer) -> None:
+        settings = PromptSettings(chat_template="{{ reasoning_effort }}", disabled_thinking_effort="medium")
+        reader = PromptReader(small_tokenizer, settings)
+        chat = encoded(reader, CHAT, {"messages": [HELLO], "reasoning_effort": "medium"})
+        assert encoded(reader, "/v1/messages", self.BODY) == chat
 
 
 class TestEmbeddings:

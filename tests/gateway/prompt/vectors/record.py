@@ -4,20 +4,91 @@
 
 Each line is one request: why it is there, its endpoint, the server of `servers.json` it goes to, its body, and the
 token ids that the engine encoded its prompts to, null where it answered with an error. To add one, add a line without
-ids.
+ids. What is called is vLLM's own request handling without weights, as `vllm launch render` serves it.
 """
 
 import asyncio
 import importlib.metadata
 import json
-from collections.abc import Iterable, Mapping
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine import Engine
+import httpx
+from vllm import AsyncEngineArgs  # type: ignore[import-not-found]
+from vllm.config import VllmConfig  # type: ignore[import-not-found]
+from vllm.entrypoints.launchers.app import build_app  # type: ignore[import-not-found]
+from vllm.entrypoints.launchers.cli_args import make_arg_parser  # type: ignore[import-not-found]
+from vllm.entrypoints.launchers.render.app_state import init_render_app_state  # type: ignore[import-not-found]
+from vllm.utils.argparse_utils import FlexibleArgumentParser  # type: ignore[import-not-found]
 
 HERE = Path(__file__).parent
 SERVERS = (HERE / "servers.json").read_text()
+MODEL = {
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "vocab_size": 1024,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 1,
+    "num_key_value_heads": 1,
+    "head_dim": 64,
+    "max_position_embeddings": 4096,
+    "torch_dtype": "bfloat16",
+}
+OPTIONS = (
+    *("--served-model-name", "m", "--max-model-len", "4096", "--enable-scale-out"),
+    *("--enable-auto-tool-choice", "--tool-call-parser", "hermes"),
+)
+
+
+class Engine:
+    """A render server of one model."""
+
+    def __init__(self, app: Any) -> None:
+        self._client = httpx.AsyncClient(
+            transport=httpx.ASGITransport(app=app, raise_app_exceptions=False), base_url="http://engine", timeout=60
+        )
+
+    @classmethod
+    async def start(
+        cls, tokenizer: Path, options: Sequence[str] = (), templates: str | list[dict[str, str]] | None = None
+    ) -> "Engine":
+        """options: of vLLM's command line. templates: put into the tokenizer's configuration."""
+        model = Path(tempfile.mkdtemp()) / "model"
+        shutil.copytree(tokenizer, model)
+        (model / "config.json").write_text(json.dumps(MODEL))
+        if templates is not None:
+            path = model / "tokenizer_config.json"
+            path.write_text(json.dumps(json.loads(path.read_text()) | {"chat_template": templates}))
+        parser = make_arg_parser(FlexibleArgumentParser())
+        arguments = parser.parse_args(["--model", str(model), *OPTIONS, *options])
+        engine = AsyncEngineArgs.from_cli_args(arguments)
+        config = VllmConfig(
+            model_config=engine.create_model_config(),
+            structured_outputs_config=engine.create_structured_outputs_config(),
+        )
+        app = build_app(arguments, ("render",))
+        await init_render_app_state(config, app.state, arguments)
+        return cls(app)
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> tuple[int, Any]:
+        """Status and decoded answer."""
+        answer = await self._client.post(path, json=body)
+        return answer.status_code, answer.json() if answer.content else None
+
+    async def token_ids(self, endpoint: str, body: Mapping[str, Any]) -> list[list[int]] | None:
+        """What the engine makes of a request for `endpoint`; None if it answers with an error."""
+        path = endpoint if endpoint == "/tokenize" else f"{endpoint}/render"
+        status, answer = await self.post(path, body)
+        if status != 200:
+            return None
+        if endpoint == "/tokenize":
+            return [answer["tokens"]]
+        return [one["token_ids"] for one in (answer if isinstance(answer, list) else [answer])]
 
 
 async def start(server: Mapping[str, Any]) -> Engine:

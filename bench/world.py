@@ -1,0 +1,66 @@
+"""A fleet of 64 replicas that hold a million blocks, and conversations that nobody has had before."""
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any
+
+from gateway.prompt.tokenizer import Tokenizer
+from routing.cost import PROFILES
+from routing.fleet import Fleet, ModelCard, Replica
+from routing.fresh import FreshRoutes
+from routing.index import PrefixIndex
+from routing.ledger import Put
+from routing.policies import POLICIES
+from routing.router import Router
+from routing.types import BlockHash, EngineId, Namespace, ReplicaId, Tier
+
+REPLICAS = 64
+BLOCKS = 1_000_000
+BLOCK_SIZE = 16
+SPACE = Namespace("m", BLOCK_SIZE)
+
+
+class World:
+    """The fleet, its index and its router. root: what the replicas name as their model's place."""
+
+    def __init__(self, random: Random, root: str = "") -> None:
+        self.random = random
+        self.index = PrefixIndex()
+        self.fleet = Fleet()
+        for number in range(REPLICAS):
+            id = ReplicaId(f"10.0.0.{number}:8000")
+            self.fleet.join(Replica(id, f"http://{id}", (ModelCard("m", root),), capacity_blocks=BLOCKS // REPLICAS))
+            blocks = [BlockHash(random.getrandbits(64)) for _ in range(BLOCKS // REPLICAS)]
+            self.index.apply(EngineId(id, 0), [Put(Tier.GPU, blocks)])
+        self.router = Router(
+            self.fleet, FreshRoutes(2.0), PROFILES["qwen3-32b-h100"], lambda engine: self.index.held(engine, Tier.GPU)
+        )
+        self.policy = POLICIES["kv-aware"](random)
+
+    def hold(self, blocks: Sequence[BlockHash]) -> None:
+        """Every replica holds a prefix of `blocks`, of a length of its own."""
+        for engine in self.fleet:
+            self.index.apply(engine.id, [Put(Tier.GPU, blocks[: self.random.randrange(len(blocks))])])
+
+
+def prose(random: Random, words: int) -> str:
+    """Words of a vocabulary made for this call."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    vocabulary = ["".join(random.choices(letters, k=random.randint(2, 9))) for _ in range(4000)]
+    return " ".join(random.choices(vocabulary, k=words))
+
+
+def conversation(random: Random, tokenizer: Tokenizer, tokens: int, turns: int | None = None) -> Mapping[str, Any]:
+    """A chat whose prompt has about `tokens` tokens, the last message the user's.
+
+    turns: questions in it; as many as turns of some hundred words give where None.
+    """
+    per_word = len(tokenizer.encode(prose(random, 1000), False)) / 1000
+    messages = max(1, tokens // 600) if turns is None else 2 * turns - 1
+    words = max(1, int(tokens / per_word / messages))
+    said = [{"role": "system", "content": "You are a helpful assistant."}]
+    said += [
+        {"role": "assistant" if number % 2 else "user", "content": prose(random, words)}
+        for number in range(messages | 1)
+    ]
+    return {"model": "m", "messages": said}
