@@ -33,6 +33,7 @@ from gateway.relay.origin import Origin
 from gateway.relay.pool import Pool
 from gateway.relay.watch import Receive, Send
 from gateway.state import StateCollector
+from gateway.stored import StoredAnswers
 from routing.fleet import Fleet
 from routing.fresh import FreshRoutes
 from routing.history import RouteHistory
@@ -82,7 +83,9 @@ class Gateway:
         canary = Canary(self._fleet, self._library, check, config.parity_interval, self.metrics, monotonic)
         accounts = Accounts(self.metrics, self._chooser.miscounted)
         forwarder = Forwarder(self._fleet, self._membership, accounts, router.withdraw, monotonic)
-        self.openai = OpenAI(self._chooser, self._fleet, forwarder, config.limits, self.metrics, monotonic)
+        self.openai = OpenAI(
+            self._chooser, self._fleet, forwarder, config.limits, self.metrics, StoredAnswers(), monotonic
+        )
         self.admin = create_admin(self._fleet, index, self._chooser, self.metrics, self, monotonic)
         self._canary_task = group.create_task(canary.run())
         self._watch(config.replicas)

@@ -74,9 +74,10 @@ class ModelConfig(_Section):
     default_chat_template_kwargs: Mapping[str, object] = Field(default_factory=dict)
     """vLLM's `--default-chat-template-kwargs`"""
     chat_template_content_format: Literal["auto", "string", "openai"] = "auto"
-    """vLLM's option of that name, as are the next two"""
+    """vLLM's option of that name, as are the next three"""
     trust_request_chat_template: bool = False
     exclude_tools_when_tool_choice_none: bool = False
+    anthropic_disabled_thinking_effort: Literal["auto", "none", "low", "medium", "high", "xhigh", "max"] = "auto"
     send_token_ids: bool = False
     """whether the engine gets the gateway's token ids along, which spares it template and tokenizer"""
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from routing.cost import Prediction
 from routing.load import EngineLoad
-from routing.types import BlockHash, Chains, EngineId
+from routing.types import BlockHash, Chains, EngineId, ReplicaId
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,8 @@ class RouteRequest:
     """None where the request names no model: any replica will do"""
     prompts: Sequence[Prompt] = ()
     """empty where the prompt's tokens are not known"""
+    replica: ReplicaId | None = None
+    """the one that can serve it, as long as it is there: it holds what the request refers to"""
 
     @property
     def whole(self) -> bool:

@@ -44,7 +44,8 @@ class Router:
         eligible = [engine for engine in serving if engine.id.replica not in excluding]
         if not eligible:
             raise NoReplicaAvailable(request.model)
-        return [self._candidate(engine, request, matches, now) for engine in eligible]
+        bound = [engine for engine in eligible if engine.id.replica == request.replica]
+        return [self._candidate(engine, request, matches, now) for engine in bound or eligible]
 
     def route(
         self,

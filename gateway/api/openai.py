@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -18,6 +19,8 @@ from gateway.relay.forward import Forwarder
 from gateway.relay.inbound import Inbound
 from gateway.relay.splice import set_member
 from gateway.relay.watch import ClientGone, ClientWatch, Receive, Send
+from gateway.stored import PATH as STORED
+from gateway.stored import StoredAnswers, stored_id
 from routing.decision import RouteRequest
 from routing.errors import NoReplicaAvailable
 from routing.fleet import Fleet
@@ -42,6 +45,7 @@ class OpenAI:
         forwarder: Forwarder,
         limits: Limits,
         metrics: Metrics,
+        stored: StoredAnswers,
         now: Callable[[], float],
     ) -> None:
         self._chooser = chooser
@@ -49,6 +53,7 @@ class OpenAI:
         self._forwarder = forwarder
         self._limits = limits
         self._metrics = metrics
+        self._stored = stored
         self._now = now
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
@@ -77,7 +82,9 @@ class OpenAI:
             if hide_usage:
                 raw = set_member(raw, "stream_options", _INCLUDE_USAGE)
             inbound = Inbound(scope, request_id, model or "", raw, hide_usage, arrived)
-            await self._relay(inbound, reading.route, policy, watch, send)
+            holder = self._stored.holder(stored_id(path, body.previous_response_id))
+            route = replace(reading.route, replica=holder) if holder else reading.route
+            await self._relay(inbound, route, policy, watch, send)
         except ClientGone:
             self._metrics.requests.labels(model or "", "", "", "client_gone", "").inc()
         except Exception as exc:
@@ -104,13 +111,16 @@ class OpenAI:
                 break
             self._metrics.decision.labels(policy.name).observe(self._now() - inbound.arrived)
             try:
-                await self._forwarder.forward(inbound, decision, watch, send)
-                return
+                outcome = await self._forwarder.forward(inbound, decision, watch, send)
             except UpstreamUnreachable as exc:  # nothing was done there, so another one may do it
                 failure = exc
                 tried.add(decision.engine.replica)
                 self._metrics.retries.labels(decision.engine.replica).inc()
                 logger.warning("replica %s: %s", decision.engine.replica, exc)
+            else:
+                if outcome.answer_id and inbound.scope["path"] == STORED:
+                    self._stored.store(outcome.answer_id, decision.engine.replica)
+                return
         assert failure is not None
         raise failure
 

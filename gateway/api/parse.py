@@ -16,6 +16,7 @@ class Body(msgspec.Struct, frozen=True):
     stream: Any = None
     stream_options: Any = None
     kv_transfer_params: Any = None
+    previous_response_id: str | None = None
 
     @property
     def streams(self) -> bool:
@@ -69,4 +70,11 @@ def _checked(values: Mapping[str, object]) -> Body:
     model = values.get("model")
     if model is not None and not isinstance(model, str):
         raise BadRequest(f"`model` must be a string, not {type(model).__name__}.", param="model")
-    return Body(model, values.get("stream"), values.get("stream_options"), values.get("kv_transfer_params"))
+    previous = values.get("previous_response_id")
+    return Body(
+        model,
+        values.get("stream"),
+        values.get("stream_options"),
+        values.get("kv_transfer_params"),
+        previous if isinstance(previous, str) else None,
+    )

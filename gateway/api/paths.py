@@ -1,6 +1,7 @@
 """What goes through to the engines."""
 
 from gateway.errors import UnknownPath
+from gateway.stored import PATH as STORED
 
 SCORED = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/messages", "/v1/responses"})
 """Paths whose prompt is read, so that the choice can follow the caches."""
@@ -25,8 +26,6 @@ UNSCORED = frozenset(
 )
 """Paths that go to the least loaded replica. What is in neither set does not go through: engines have administrative
 routes under /v1/ too, such as /v1/load_lora_adapter."""
-STORED = "/v1/responses/"
-"""Below this lie answers that an engine keeps: GET one, or POST to cancel it."""
 
 
 def is_engines(path: str) -> bool:
@@ -38,6 +37,6 @@ def check(method: str, path: str) -> None:
     """Raises UnknownPath for what does not go through."""
     if method == "POST" and (path in SCORED or path in UNSCORED):
         return
-    if path.startswith(STORED) and (method == "GET" or (method == "POST" and path.endswith("/cancel"))):
+    if path.startswith(STORED + "/") and (method == "GET" or (method == "POST" and path.endswith("/cancel"))):
         return
     raise UnknownPath(f"Unknown request URL: {method} {path}.")

@@ -133,5 +133,6 @@ def read_settings(model: ModelConfig, max_model_len: int | None) -> PromptSettin
         default_template_arguments=model.default_chat_template_kwargs,
         trust_request_template=model.trust_request_chat_template,
         exclude_tools_when_choice_none=model.exclude_tools_when_tool_choice_none,
+        disabled_thinking_effort=model.anthropic_disabled_thinking_effort,
         max_model_len=max_model_len,
     )

@@ -7,7 +7,7 @@ from gateway.relay.account import Accounts
 from gateway.relay.headers import request_headers
 from gateway.relay.inbound import Inbound
 from gateway.relay.pool import Pool
-from gateway.relay.response import Relay
+from gateway.relay.response import Outcome, Relay
 from gateway.relay.watch import ClientWatch, Send
 from routing.decision import Decision
 from routing.fleet import Fleet, Lease
@@ -46,8 +46,10 @@ class Forwarder:
         self._accounts = accounts
         self._now = now
 
-    async def forward(self, inbound: Inbound, decision: Decision, watch: ClientWatch, send: Send) -> None:
-        """Send the request and pass the answer on. The lease is back, and the upstream closed, however it ends.
+    async def forward(self, inbound: Inbound, decision: Decision, watch: ClientWatch, send: Send) -> Outcome:
+        """Send the request and pass the answer on. Returns how it ended.
+
+        The lease is back, and the upstream closed, however that is.
 
         Raises UpstreamError before anything was sent to the client, ClientGone.
         """
@@ -85,6 +87,7 @@ class Forwarder:
             if not answered:
                 self._withdraw(decision)
         self._accounts.ended(inbound, decision, engine.namespace.block_size, outcome, self._now())
+        return outcome
 
 
 def decision_headers(inbound: Inbound, decision: Decision) -> list[tuple[bytes, bytes]]:

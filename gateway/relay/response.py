@@ -10,7 +10,7 @@ from gateway.errors import UpstreamError, UpstreamTimeout
 from gateway.relay.headers import response_headers
 from gateway.relay.sse import StreamTap
 from gateway.relay.upstream import RawHeaders, UpstreamResponse
-from gateway.relay.usage import Usage, read_answer
+from gateway.relay.usage import Answer, Usage, read_answer
 from gateway.relay.watch import ClientGone, ClientWatch, Message, Send
 
 WHOLE_BYTES = 1_048_576
@@ -37,6 +37,8 @@ class Outcome(msgspec.Struct, frozen=True):
     sent: int
     first_byte_at: float | None
     usage: Usage | None
+    answer_id: str | None
+    """under which the engine may keep the answer, if it was read"""
     failed: bool
     done: bool
 
@@ -66,7 +68,7 @@ class Relay:
         self._extra = extra
         self._on_first_byte = on_first_byte
         self._first_byte_at: float | None = None
-        self._usage: Usage | None = None
+        self._answer: Answer | None = None
         self._sent = 0
         kind, plain = b"", True
         for name, value in upstream.headers:
@@ -125,7 +127,7 @@ class Relay:
         await send(self._start())
         if upstream.ended:
             answer = read_answer(body) if self._readable else None
-            self._usage = answer.counts() if answer is not None else None
+            self._answer = answer
             return Ending.COMPLETE, body
         await send(self._part(body, more=True))
         try:
@@ -158,12 +160,14 @@ class Relay:
 
     def _outcome(self, ending: Ending) -> Outcome:
         tap = self._tap
+        answer = self._answer if tap is None else tap.counted
         return Outcome(
             ending,
             self._upstream.status,
             self._sent,
             self._first_byte_at,
-            self._usage if tap is None else tap.usage,
+            answer.counts() if answer is not None else None,
+            answer.identity() if answer is not None else None,
             tap is not None and tap.failed,
             tap is not None and tap.done,
         )

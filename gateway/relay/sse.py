@@ -45,10 +45,16 @@ class StreamTap:
     @property
     def usage(self) -> Usage | None:
         """From the last event that has any."""
+        counted = self.counted
+        return counted.counts() if counted is not None else None
+
+    @property
+    def counted(self) -> Answer | None:
+        """The last event that has a usage."""
         for event in reversed(_EVENT.findall(self._with_usage)):
             answer = _answer(event)
-            if answer is not None and answer.usage is not None:
-                return answer.counts()
+            if answer is not None and answer.counts() is not None:
+                return answer
         return None
 
     def feed(self, data: bytes, now: float) -> bytes:

@@ -63,16 +63,18 @@ class FakeReplica:
         self.requests.append(request)
         self.open += 1
         try:
-            return await _behave(str(request.get("behaviour", "answer")), reader, writer)
+            return await _behave(str(request.get("behaviour", "answer")), request, reader, writer)
         finally:
             self.open -= 1
 
 
-async def _behave(behaviour: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+async def _behave(
+    behaviour: str, request: Mapping[str, object], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> bool:
     """Returns whether the connection is kept."""
     match behaviour:
         case "answer":
-            writer.write(_whole(200, _ANSWER))
+            writer.write(_whole(200, {**_ANSWER, "id": request.get("id", "1")}))
             await writer.drain()
             return True
         case "never answer":

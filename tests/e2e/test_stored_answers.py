@@ -1,0 +1,32 @@
+"""An answer that an engine keeps is asked for where it is."""
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import httpx
+from fake_replica import fake_replica
+from processes import all_joined, gateway_process
+
+
+async def test_what_refers_to_an_answer_goes_to_the_replica_that_gave_it(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+        fakes = [await stack.enter_async_context(fake_replica()) for _ in range(3)]
+        settings = {"policy": "round-robin", "replicas": [{"url": fake.url} for fake in fakes]}
+        gateway = await stack.enter_async_context(gateway_process(settings, tmp_path))
+        await all_joined(gateway.url, 3)
+        client = await stack.enter_async_context(httpx.AsyncClient())
+        url = gateway.url + "/v1/responses"
+        homes = {}
+        for number in range(3):
+            answer_id = f"resp_{number}"
+            answer = await client.post(
+                url, json={"model": "fake", "input": "x", "behaviour": "answer", "id": answer_id}
+            )
+            assert answer.json()["id"] == answer_id
+            homes[answer_id] = answer.headers["x-kvgate-replica"]
+        assert len(set(homes.values())) == 3
+        for answer_id, home in [*homes.items(), *homes.items()]:
+            follow_up = {"model": "fake", "input": "y", "previous_response_id": answer_id}
+            assert (await client.post(url, json=follow_up)).headers["x-kvgate-replica"] == home
+            assert (await client.get(f"{url}/{answer_id}")).headers["x-kvgate-replica"] == home
+            assert (await client.post(f"{url}/{answer_id}/cancel", json={})).headers["x-kvgate-replica"] == home
