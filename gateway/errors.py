@@ -4,7 +4,7 @@ What can go wrong, as types:
 * BadRequest              the client's fault: says what and where
   - BodyTooLarge          more bytes than a request may have
   - UnknownPath           nothing is served there
-* ClientGone              the client hung up before its request was complete
+* ClientGone              the client hung up
 * UpstreamError           the replica's fault
   - UpstreamUnreachable   refused, or a reused connection closed before one byte of answer: nothing was done there
   - UpstreamTimeout       it did not answer in time
@@ -30,7 +30,7 @@ class UnknownPath(BadRequest):
 
 
 class ClientGone(Exception):
-    """The client hung up before its request was complete; there is nobody to answer."""
+    """The client hung up; nobody is there to answer."""
 
 
 class UpstreamError(Exception):

@@ -1,6 +1,7 @@
 """Runs the gateway under uvicorn, and reads its configuration again when told to or when the file changes."""
 
 import asyncio
+import gc
 import logging
 import signal
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from watchfiles import awatch
 from gateway import log
 from gateway.app import Application, Beside, Gateway
 from gateway.config import Config, ConfigError, load
+from gateway.relay.server import ServerProtocol
 
 logger = logging.getLogger(__name__)
 
@@ -24,14 +26,17 @@ def serve(config: Config, path: Path | None, complete: Callable[[Config], Config
     Returns the exit status.
     """
     log.configure(config.log_level)
-    beside: list[Beside] = [] if path is None else [partial(follow, path, complete)]
+    beside: list[Beside] = [settle_memory]
+    if path is not None:
+        beside.append(partial(follow, path, complete))
     server = uvicorn.Server(
         uvicorn.Config(
             Application(config, beside),
             host=config.listen.host,
             port=config.listen.port,
             loop="uvloop",
-            http="httptools",
+            http=ServerProtocol,
+            proxy_headers=False,
             ws="none",
             lifespan="on",
             access_log=False,
@@ -43,6 +48,13 @@ def serve(config: Config, path: Path | None, complete: Callable[[Config], Config
     )
     server.run()
     return 0 if server.started else 1
+
+
+async def settle_memory(gateway: Gateway) -> None:
+    """Spare the collector what stays: requests leave no cycles, and modules stay."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 async def follow(path: Path, complete: Callable[[Config], Config], gateway: Gateway) -> None:

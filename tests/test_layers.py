@@ -41,7 +41,7 @@ def test_routing_touches_nothing_of_the_world() -> None:
         assert names - sys.stdlib_module_names <= ROUTING_MAY_USE, module
 
 
-@pytest.mark.parametrize("package", ["routing", "gateway", "loadtest", "bench", "tests"])
+@pytest.mark.parametrize("package", ["routing", "gateway", "loadtest", "bench"])
 def test_modules_are_short(package: str) -> None:
     long = {
         str(module): lines for module in modules(package) if (lines := len(module.read_text().splitlines())) > LONGEST

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.errors import BodyTooLarge
-from gateway.relay.watch import ClientGone, Receive
+from gateway.errors import BodyTooLarge, ClientGone
+from gateway.relay.watch import Receive
 
 
 async def read_body(scope: Mapping[str, Any], receive: Receive, limit: int) -> bytes:

@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from random import getrandbits
 from typing import Any
-from uuid import uuid4
 
 from gateway.api.body import header, read_body
 from gateway.api.parse import Body, parse
@@ -13,12 +13,12 @@ from gateway.api.refusal import Answer, json_answer, refusal
 from gateway.api.token_ids import TAKEN_ON, with_ids, without_ids
 from gateway.choosing import Chooser, Reading
 from gateway.config import Limits
-from gateway.errors import BadRequest, UpstreamError, UpstreamUnreachable
+from gateway.errors import BadRequest, ClientGone, UpstreamError, UpstreamUnreachable
 from gateway.metrics import Metrics
 from gateway.relay.forward import Forwarder
 from gateway.relay.inbound import Inbound
 from gateway.relay.splice import set_member
-from gateway.relay.watch import ClientGone, ClientWatch, Receive, Send
+from gateway.relay.watch import ClientWatch, Receive, Send
 from gateway.stored import PATH as STORED
 from gateway.stored import StoredAnswers, stored_id
 from routing.decision import RouteRequest
@@ -59,7 +59,7 @@ class OpenAI:
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """ASGI, for `http` scopes."""
         arrived = self._now()
-        request_id = header(scope, b"x-request-id") or uuid4().hex
+        request_id = header(scope, b"x-request-id") or f"{getrandbits(128):032x}"
         model = None
         try:
             method, path = scope["method"], scope["path"]
@@ -73,7 +73,7 @@ class OpenAI:
             model = body.model
             raw = without_ids(raw, body.kv_transfer_params)
             policy = self._policy(scope, path, model)
-            watch = ClientWatch(receive)
+            watch = ClientWatch(receive, scope)
             with watch:
                 reading = await self._reading(path, model, raw, policy)
             if self._sends_ids(path, body, reading):

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from functools import cache
 
 from gateway.metrics import Metrics
 from gateway.relay.inbound import Inbound
@@ -21,19 +22,26 @@ class Accounts:
     def __init__(self, metrics: Metrics, on_miscount: Callable[[str], None]) -> None:
         self._metrics = metrics
         self._on_miscount = on_miscount
+        # To find a series by its labels is most of what counting costs.
+        self._requests = cache(metrics.requests.labels)
+        self._duration = cache(metrics.duration.labels)
+        self._ttft = cache(metrics.ttft.labels)
+        self._prompt_tokens = cache(metrics.prompt_tokens.labels)
+        self._cached_tokens = cache(metrics.cached_tokens.labels)
+        self._prediction = cache(metrics.prediction.labels)
+        self._prediction_error = cache(metrics.prediction_error.labels)
 
     def ended(self, inbound: Inbound, decision: Decision, block_size: int, outcome: Outcome, now: float) -> None:
         """A request that a replica answered is over. now: seconds of the clock that `inbound.arrived` is of."""
         model, policy, replica = inbound.model, decision.policy, decision.engine.replica
         failed = outcome.failed or outcome.status >= 500
         how = "engine_error" if failed and outcome.ending is Ending.COMPLETE else outcome.ending.value
-        metrics = self._metrics
-        metrics.requests.labels(model, policy, replica, how, str(outcome.status)).inc()
-        metrics.duration.labels(model, policy, replica).observe(now - inbound.arrived)
+        self._requests(model, policy, replica, how, str(outcome.status)).inc()
+        self._duration(model, policy, replica).observe(now - inbound.arrived)
         ttft = None
         if outcome.first_byte_at is not None:
             ttft = outcome.first_byte_at - inbound.arrived
-            metrics.ttft.labels(model, policy, replica).observe(ttft)
+            self._ttft(model, policy, replica).observe(ttft)
         self._compare(decision, model, block_size, outcome)
         usage = outcome.usage
         logger.info(
@@ -48,7 +56,7 @@ class Accounts:
         usage = outcome.usage
         if usage is None:
             return
-        self._metrics.prompt_tokens.labels(model, decision.policy).inc(usage.prompt_tokens)
+        self._prompt_tokens(model, decision.policy).inc(usage.prompt_tokens)
         if decision.cached_tokens is not None and decision.prompt_tokens != usage.prompt_tokens:
             self._metrics.miscounted.labels(model).inc()
             self._on_miscount(model)
@@ -58,11 +66,11 @@ class Accounts:
             )  # fmt: skip
         if usage.cached_tokens is None:
             return
-        self._metrics.cached_tokens.labels(model, decision.policy).inc(usage.cached_tokens)
+        self._cached_tokens(model, decision.policy).inc(usage.cached_tokens)
         if decision.cached_tokens is None:
             return
         error = decision.cached_tokens - usage.cached_tokens
         replica, policy = decision.engine.replica, decision.policy
         outcome_name = "exact" if error == 0 else "over" if error > 0 else "under"
-        self._metrics.prediction.labels(replica, policy, outcome_name).inc()
-        self._metrics.prediction_error.labels(replica, policy).observe(error / block_size)
+        self._prediction(replica, policy, outcome_name).inc()
+        self._prediction_error(replica, policy).observe(error / block_size)

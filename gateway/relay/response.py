@@ -6,12 +6,12 @@ from enum import Enum
 
 import msgspec
 
-from gateway.errors import UpstreamError, UpstreamTimeout
+from gateway.errors import ClientGone, UpstreamError, UpstreamTimeout
 from gateway.relay.headers import response_headers
 from gateway.relay.sse import StreamTap
 from gateway.relay.upstream import RawHeaders, UpstreamResponse
 from gateway.relay.usage import Answer, Usage, read_answer
-from gateway.relay.watch import ClientGone, ClientWatch, Message, Send
+from gateway.relay.watch import ClientWatch, Message, Send
 
 WHOLE_BYTES = 1_048_576
 """Up to here an answer that is no stream is sent in one piece, so that one which breaks off can still become a 502."""

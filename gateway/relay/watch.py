@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from types import TracebackType
 from typing import Any
 
+from gateway.errors import ClientGone
+
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -12,10 +14,6 @@ Send = Callable[[Message], Awaitable[None]]
 
 HANG_UP = "kvgate.on_hang_up"
 """ASGI extension: takes a function to call at once when the client hangs up, which saves a task that waits for it."""
-
-
-class ClientGone(Exception):
-    """The client hung up; nobody is there to answer."""
 
 
 class ClientWatch:

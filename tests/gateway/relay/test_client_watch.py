@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from gateway.relay.watch import ClientGone, ClientWatch
+from gateway.errors import ClientGone
+from gateway.relay.watch import ClientWatch
 
 
 class Client:

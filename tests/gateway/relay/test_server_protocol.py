@@ -11,8 +11,9 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
+from gateway.errors import ClientGone
 from gateway.relay.server import HEAD_BYTES, ServerProtocol
-from gateway.relay.watch import ClientGone, ClientWatch, Receive, Send
+from gateway.relay.watch import ClientWatch, Receive, Send
 
 Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
