@@ -1,5 +1,6 @@
 """What a replica says of itself: `/v1/models`, `/metrics`, `/kv_event_sources`."""
 
+import asyncio
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -112,10 +113,11 @@ class Probe:
 
     async def _get(self, path: str) -> httpx.Response:
         try:
-            return await self._client.get(self._url + path, timeout=self._timeout)
+            async with asyncio.timeout(self._timeout):
+                return await self._client.get(self._url + path, timeout=None)
         except httpx.ConnectError as exc:
             raise ProbeError(f"{path}: {exc}", refused=True) from exc
-        except httpx.HTTPError as exc:
+        except (httpx.HTTPError, TimeoutError) as exc:
             raise ProbeError(f"{path}: {exc or type(exc).__name__}") from exc
 
 

@@ -1,5 +1,6 @@
 """The check that a replica makes the same tokens of a prompt as the reader does."""
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -93,14 +94,15 @@ class ParityCheck:
         self, replica: str, model: str, reader: PromptReader, shape: str, body: Mapping[str, Any]
     ) -> Parity:
         try:
-            answer = await self._client.post(
-                f"{replica}/tokenize",
-                content=json.dumps({**body, "model": model}).encode(),
-                headers={"content-type": "application/json"},
-                timeout=self._deadline,
-            )
+            async with asyncio.timeout(self._deadline):
+                answer = await self._client.post(
+                    f"{replica}/tokenize",
+                    content=json.dumps({**body, "model": model}).encode(),
+                    headers={"content-type": "application/json"},
+                    timeout=None,
+                )
             theirs = answer.json()["tokens"] if answer.status_code == 200 else None
-        except (httpx.HTTPError, ValueError, LookupError, TypeError):
+        except (httpx.HTTPError, TimeoutError, ValueError, LookupError, TypeError):
             return Parity(shape, Outcome.UNAVAILABLE)
         if answer.status_code not in (200, 400):
             return Parity(shape, Outcome.UNAVAILABLE)

@@ -1,5 +1,6 @@
 """Asking a replica for the tokens of a prompt, for models whose prompts are not reproduced here."""
 
+import asyncio
 import json
 from array import array
 from collections.abc import Callable, Mapping
@@ -102,9 +103,10 @@ class RemoteReader:
             # Plain ASCII, so that a lone surrogate is the replica's to refuse.
             content = json.dumps(body).encode()
             headers = {"content-type": "application/json"}
-            response = await self._client.post(replica + path, content=content, headers=headers, timeout=self._deadline)
+            async with asyncio.timeout(self._deadline):  # httpx would allow so much for each part of the answer
+                response = await self._client.post(replica + path, content=content, headers=headers, timeout=None)
             answer = response.json() if response.status_code == 200 else None
-        except (httpx.HTTPError, ValueError) as exc:
+        except (httpx.HTTPError, TimeoutError, ValueError) as exc:
             self._breaker.failed(replica)
             raise CannotScore(Reason.REMOTE) from exc
         if response.status_code >= 500:

@@ -4,7 +4,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import httpx
 from openai import OpenAI, omit
@@ -18,10 +17,8 @@ from openai.types.chat import (
 
 from tests.engine.exchange import Exchange, Verdict
 from tests.engine.gateway_server import GatewayServer
-from tests.engine.oracle import Held, held_by
+from tests.engine.settled import settled
 from tests.engine.vllm_cpu.server import MODEL, VllmServer
-
-SETTLE_DEADLINE = 10.0
 
 Prompt = Mapping[str, object] | Sequence[int]
 """What a request's prompt is made of, as /tokenize takes it, or its token ids."""
@@ -96,7 +93,8 @@ class Witness:
         number of blocks, and of each prompt asked the cached tokens that /explain names.
         """
         caches = {
-            replica.id: [self._settled(replica, rank) for rank in range(replica.ranks)] for replica in self.replicas
+            replica.id: [settled(self.gateway, replica, rank) for rank in range(replica.ranks)]
+            for replica in self.replicas
         }
         for tokens in {exchange.tokens for exchange in self.exchanges}:
             implied = {
@@ -110,26 +108,6 @@ class Witness:
         self._judged = len(self.exchanges)
         self.verdicts.update(judged)
         return judged
-
-    def _settled(self, replica: VllmServer, rank: int) -> Held:
-        deadline = time.monotonic() + SETTLE_DEADLINE
-        while True:
-            held = held_by(replica.replays[rank])
-            applied = self.gateway.series("kvgate_kv_sequence", replica=replica.id, engine=str(rank))
-            if (applied or [-1]) == [held.seq]:
-                break
-            assert time.monotonic() < deadline, f"{replica.id} rank {rank} sent {held.seq}, applied: {applied}"
-            time.sleep(0.01)
-        shown = self._shown(replica.id, rank)
-        assert shown["blocks"]["GPU"] == held.count("GPU"), shown
-        assert shown["block_size"] == held.block_size or held.seq < 0, shown
-        return held
-
-    def _shown(self, replica: str, rank: int) -> Mapping[str, Any]:
-        """The gateway's own account of an engine."""
-        answer = self.control.get(f"{self.gateway.url}/index", params={"replica": replica}).raise_for_status()
-        engines: Sequence[Mapping[str, Any]] = answer.json()
-        return next(engine for engine in engines if engine["engine"] == str(rank))
 
     def _explained(self, tokens: Sequence[int]) -> Mapping[tuple[str, int], int]:
         """Cached tokens that the gateway would predict for a prompt on each engine."""

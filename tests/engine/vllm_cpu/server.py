@@ -18,6 +18,8 @@ import httpx
 MODEL = "tiny-qwen3"
 BLOCK_SIZE = 32
 """tokens per block; the CPU backend takes multiples of 32"""
+CONTEXT = 4096
+"""tokens that prompt and answer may have together"""
 TOPIC = "kv-events"
 BOOT_DEADLINE = 300.0
 STOP_DEADLINE = 30.0
@@ -156,7 +158,7 @@ class VllmServer:
         return [
             self.binaries / "vllm", "serve", self.model, "--served-model-name", MODEL,
             "--host", "127.0.0.1", "--port", self.ports.http,
-            "--dtype", "bfloat16", "--enforce-eager", "--max-model-len", 4096, "--max-num-seqs", 16,
+            "--dtype", "bfloat16", "--enforce-eager", "--max-model-len", CONTEXT, "--max-num-seqs", 16,
             "--block-size", BLOCK_SIZE, "--num-gpu-blocks-override", self.blocks,
             "--enable-prefix-caching", "--prefix-caching-hash-algo", "sha256_cbor",
             "--kv-events-config", json.dumps(events), "--enable-prompt-tokens-details",
