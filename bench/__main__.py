@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-BENCHES = ("relay", "decide", "ingest")
+BENCHES = ("relay", "decide", "turn", "stall", "ingest")
 
 
 def main() -> int:

@@ -86,7 +86,7 @@ REUSE_CHANCE = 0.5
 
 
 def predict(
-    profile: Profile, load: EngineLoad, *, l0: int, l1: int, prompt: int, evicted: int, waiting_prompt: float
+    profile: Profile, load: EngineLoad, l0: int, l1: int, prompt: int, evicted: int, waiting_prompt: float
 ) -> Prediction:
     """Predict a request's time to first token on one engine.
 
@@ -100,16 +100,12 @@ def predict(
     """
     in_front = load.pending_tokens + load.others_waiting * waiting_prompt
     new = prompt - l1
-    steps = max(1, ceil((in_front + new) / profile.prefill_chunk))
+    steps = ceil((in_front + new) / profile.prefill_chunk) or 1
     queue = profile.prefill_per_token * in_front + profile.prefill_base * (steps - 1)
     prefill = profile.prefill(new, l1)
-    return Prediction(
-        queue=queue,
-        decode=_decode(profile, load, steps, queue + prefill),
-        load=profile.load_l1(l1 - l0),
-        prefill=prefill,
-        room=REUSE_CHANCE * profile.prefill_per_token * evicted,
-    )
+    decode = _decode(profile, load, steps, queue + prefill) if load.running else 0.0
+    room = REUSE_CHANCE * profile.prefill_per_token * evicted
+    return Prediction(queue, decode, profile.load_l1(l1 - l0), prefill, room)
 
 
 def _decode(profile: Profile, load: EngineLoad, steps: int, prefills: float) -> float:
@@ -119,8 +115,6 @@ def _decode(profile: Profile, load: EngineLoad, steps: int, prefills: float) -> 
     read once, behind whichever part takes longer.
     """
     running = load.running
-    if not running:
-        return 0.0
     decoding = profile.decode(running, load.context_tokens / running)
     under_way = (profile.decode_base + decoding) / 2
     return under_way + steps * decoding + max(0.0, profile.decode_base - prefills)

@@ -1,6 +1,7 @@
 """Eligible engines + what they hold + how busy they are -> candidates -> policy -> decision."""
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from typing import NamedTuple
 
 from routing.cost import Profile, predict
 from routing.decision import Candidate, Decision, Prompt, RouteRequest
@@ -14,6 +15,14 @@ Matches = Sequence[Mapping[EngineId, PrefixMatch]]
 """For each prompt of a request, what each engine holds of it; empty where the prompts are not matched."""
 
 _NOTHING = PrefixMatch(0, 0)
+
+
+class _Asked(NamedTuple):
+    """A prompt, what each engine holds of it, and how many of its tokens a cache can spare."""
+
+    prompt: Prompt
+    match: Mapping[EngineId, PrefixMatch]
+    reusable: int
 
 
 class Router:
@@ -45,7 +54,13 @@ class Router:
         if not eligible:
             raise NoReplicaAvailable(request.model)
         bound = [engine for engine in eligible if engine.id.replica == request.replica]
-        return [self._candidate(engine, request, matches, now) for engine in bound or eligible]
+        # vLLM always computes a prompt's last token, so a block that holds it is not a hit.
+        asked = [
+            _Asked(prompt, match, max(0, prompt.tokens - 1) if prompt.whole else prompt.tokens)
+            for prompt, match in zip(request.prompts, matches, strict=True)
+        ] if matches else []  # fmt: skip
+        tokens = request.tokens
+        return [self._candidate(engine, asked, tokens, now) for engine in bound or eligible]
 
     def route(
         self,
@@ -80,31 +95,23 @@ class Router:
         """The request got no answer there, so nothing says that its blocks are, or will be, held."""
         self._fresh.settle(decision.engine, decision.credited)
 
-    def _candidate(self, engine: Engine, request: RouteRequest, matches: Matches, now: float) -> Candidate:
+    def _candidate(self, engine: Engine, asked: Sequence[_Asked], tokens: int, now: float) -> Candidate:
         l0 = l1 = new_blocks = 0
-        size = engine.namespace.block_size
-        for prompt, match in zip(request.prompts, matches, strict=bool(matches)):
-            blocks = prompt.chains.get(engine.namespace, ())
-            in_gpu, in_any = match.get(engine.id, _NOTHING)
-            in_gpu = self._fresh.extend(engine.id, blocks, in_gpu, now)
+        id, namespace = engine.id, engine.namespace
+        size = namespace.block_size
+        for prompt, match, reusable in asked:
+            blocks = prompt.chains.get(namespace, ())
+            in_gpu, in_any = match.get(id, _NOTHING)
+            in_gpu = self._fresh.extend(id, blocks, in_gpu, now)
             in_any = max(in_any, in_gpu)
-            # vLLM always computes a prompt's last token, so a block that holds it is not a hit.
-            computed = 1 if prompt.whole else 0
-            most = max(0, prompt.tokens - computed) // size
+            most = reusable // size
             l0 += min(in_gpu, most) * size
             l1 += min(in_any, most) * size
             new_blocks += len(blocks) - in_gpu
-        prompt_tokens = request.tokens
-        prediction = predict(
-            self._profile,
-            engine.load,
-            l0=l0,
-            l1=l1,
-            prompt=prompt_tokens,
-            evicted=self._evicted(engine, new_blocks) * size,
-            waiting_prompt=self._mean_new_tokens,
-        )
-        return Candidate(engine.id, engine.load, l0, l1, prompt_tokens, prediction)
+        evicted = self._evicted(engine, new_blocks) * size
+        load = engine.load
+        prediction = predict(self._profile, load, l0, l1, tokens, evicted, self._mean_new_tokens)
+        return Candidate(id, load, l0, l1, tokens, prediction)
 
     def _evicted(self, engine: Engine, new_blocks: int) -> int:
         capacity = engine.replica.capacity_blocks

@@ -7,11 +7,11 @@ from gateway.errors import BodyTooLarge, ClientGone
 from gateway.relay.watch import Receive
 
 
-async def read_body(scope: Mapping[str, Any], receive: Receive, limit: int) -> bytes:
-    """The whole body. limit: bytes. Raises BodyTooLarge, ClientGone."""
-    stated = header(scope, b"content-length")
+async def read_body(fields: Mapping[bytes, bytes], receive: Receive, limit: int) -> bytes:
+    """The whole body. fields: the request's headers. limit: bytes. Raises BodyTooLarge, ClientGone."""
+    stated = fields.get(b"content-length", b"")
     if stated.isdigit() and int(stated) > limit:
-        raise BodyTooLarge(f"The request body has {stated} bytes, the limit is {limit}.")
+        raise BodyTooLarge(f"The request body has {int(stated)} bytes, the limit is {limit}.")
     message = await receive()
     data: bytes = message.get("body", b"")
     if message["type"] == "http.request" and not message.get("more_body"):
@@ -30,9 +30,6 @@ async def read_body(scope: Mapping[str, Any], receive: Receive, limit: int) -> b
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def header(scope: Mapping[str, Any], name: bytes) -> str:
-    """The first value of a request header, "" without. name: lower case."""
-    for key, value in scope["headers"]:
-        if key == name:
-            return str(value, "latin-1")
-    return ""
+def header_fields(scope: Mapping[str, Any]) -> Mapping[bytes, bytes]:
+    """A request's headers by name (lower case), the first of each."""
+    return dict(reversed(scope["headers"]))

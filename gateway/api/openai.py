@@ -3,10 +3,11 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cache
 from random import getrandbits
 from typing import Any
 
-from gateway.api.body import header, read_body
+from gateway.api.body import header_fields, read_body
 from gateway.api.parse import Body, parse
 from gateway.api.paths import REPORTS_USAGE, SCORED, check
 from gateway.api.refusal import Answer, json_answer, refusal
@@ -54,12 +55,14 @@ class OpenAI:
         self._limits = limits
         self._metrics = metrics
         self._stored = stored
+        self._decision = cache(metrics.decision.labels)
         self._now = now
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """ASGI, for `http` scopes."""
         arrived = self._now()
-        request_id = header(scope, b"x-request-id") or f"{getrandbits(128):032x}"
+        fields = header_fields(scope)
+        request_id = fields.get(b"x-request-id", b"").decode("latin-1") or f"{getrandbits(128):032x}"
         model = None
         try:
             method, path = scope["method"], scope["path"]
@@ -67,12 +70,12 @@ class OpenAI:
                 await _answer(send, self._models(), request_id)
                 return
             check(method, path)
-            raw = await read_body(scope, receive, self._limits.body_bytes)
-            multipart = header(scope, b"content-type").startswith("multipart/")
+            raw = await read_body(fields, receive, self._limits.body_bytes)
+            multipart = fields.get(b"content-type", b"").startswith(b"multipart/")
             body = Body() if method == "GET" or multipart else parse(raw)
             model = body.model
             raw = without_ids(raw, body.kv_transfer_params)
-            policy = self._policy(scope, path, model)
+            policy = self._policy(fields, path, model)
             watch = ClientWatch(receive, scope)
             with watch:
                 reading = await self._reading(path, model, raw, policy)
@@ -109,7 +112,7 @@ class OpenAI:
                 if failure is None:
                     raise
                 break
-            self._metrics.decision.labels(policy.name).observe(self._now() - inbound.arrived)
+            self._decision(policy.name).observe(self._now() - inbound.arrived)
             try:
                 outcome = await self._forwarder.forward(inbound, decision, watch, send)
             except UpstreamUnreachable as exc:  # nothing was done there, so another one may do it
@@ -134,11 +137,11 @@ class OpenAI:
         given = body.kv_transfer_params
         return wanted and len(reading.tokens) == 1 and (given is None or isinstance(given, dict))
 
-    def _policy(self, scope: Mapping[str, Any], path: str, model: str | None) -> Policy:
+    def _policy(self, fields: Mapping[bytes, bytes], path: str, model: str | None) -> Policy:
         if path not in SCORED:
             return self._chooser.least_loaded
         try:
-            return self._chooser.policy(model, header(scope, b"x-kvgate-policy") or None)
+            return self._chooser.policy(model, fields.get(b"x-kvgate-policy", b"").decode("latin-1") or None)
         except ValueError as exc:
             raise BadRequest(str(exc), "x-kvgate-policy") from exc
 

@@ -64,7 +64,7 @@ class Forwarder:
                 own.append((RANK_HEADER, b"%d" % decision.engine.rank))
             headers = request_headers(
                 inbound.scope["headers"],
-                authority=pool.origin.authority,
+                authority=pool.authority,
                 length=None if inbound.method == b"GET" else len(inbound.body),
                 plain=inbound.hide_usage,
                 extra=own,

@@ -34,6 +34,7 @@ class Pool:
     def __init__(self, origin: Origin, limits: Limits | None = None, tls: ssl.SSLContext | None = None) -> None:
         """To be made where a loop runs. tls: for https; without one the system's authorities are trusted."""
         self.origin = origin
+        self.authority = origin.authority
         self._loop = asyncio.get_running_loop()  # kept: asking for it is a system call in Python 3.11
         self._limits = limits or Limits()
         self._tls = (tls or ssl.create_default_context()) if origin.scheme == "https" else None

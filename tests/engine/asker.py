@@ -61,6 +61,8 @@ class Asker:
     gateway: GatewayServer
     replica: VllmServer
     client: OpenAI
+    control: httpx.Client
+    """for what the official client does not know, and for the engine itself"""
     verdicts: Counter[Verdict]
     """of every answer; added to"""
 
@@ -84,7 +86,7 @@ class Asker:
             body["stream_options"] = {"include_usage": True}
         explained = self.explain(endpoint, body)
         usage: Mapping[str, Any] = {}
-        with httpx.stream("POST", f"{self.gateway.url}{endpoint}", json=body, timeout=60.0) as answer:
+        with self.control.stream("POST", f"{self.gateway.url}{endpoint}", json=body) as answer:
             answer.raise_for_status()
             for line in answer.iter_lines():
                 if line.startswith("data: {"):
@@ -95,16 +97,15 @@ class Asker:
 
     def explain(self, endpoint: str, body: Body) -> Mapping[str, Any]:
         """What the gateway makes of a request that it does not send."""
-        answer = httpx.post(
-            f"{self.gateway.url}/explain", params={"endpoint": endpoint}, json={"model": MODEL, **body}
-        ).raise_for_status()
+        asked = {"model": MODEL, **body}
+        answer = self.gateway.admin.post("/explain", params={"endpoint": endpoint}, json=asked).raise_for_status()
         explained: Mapping[str, Any] = answer.json()
         return explained
 
     def rendered(self, endpoint: str, body: Body) -> Ids:
         """The ids that the engine makes of a request, by its own render route."""
         url = f"{self.replica.url}{endpoint}/render"
-        answer = httpx.post(url, json={"model": MODEL, **LIMITS[endpoint], **body}).raise_for_status().json()
+        answer = self.control.post(url, json={"model": MODEL, **LIMITS[endpoint], **body}).raise_for_status().json()
         return tuple(tuple(one["token_ids"]) for one in (answer if isinstance(answer, list) else [answer]))
 
     def _judged(self, explained: Mapping[str, Any], answer: Answer) -> Answer:
@@ -129,13 +130,13 @@ class Asker:
         if endpoint == EMBEDDINGS:
             embedding = self.client.embeddings.with_raw_response.create(model=model, input="", extra_body=body)
             return embedding.headers, embedding.parse().model_dump()
-        answer = httpx.post(f"{self.gateway.url}{endpoint}", json=body, timeout=60.0).raise_for_status()
+        answer = self.control.post(f"{self.gateway.url}{endpoint}", json=body).raise_for_status()
         return answer.headers, answer.json()
 
     def _counters(self) -> Usage:
         """The engine's own counters, since it started."""
         values = {}
-        for line in httpx.get(f"{self.replica.url}/metrics").text.splitlines():
+        for line in self.control.get(f"{self.replica.url}/metrics").text.splitlines():
             series, _, value = line.rpartition(" ")
             values[series.partition("{")[0]] = value
         names = ("vllm:request_prompt_tokens_sum", "vllm:prompt_tokens_cached_total")

@@ -26,6 +26,8 @@ class GatewayServer:
     settings: Mapping[str, Any]
     """the config file's content without `listen`"""
     folder: Path
+    admin: httpx.Client = field(init=False)
+    """for what the gateway answers itself; open while it runs"""
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property
@@ -48,6 +50,7 @@ class GatewayServer:
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
+        self.admin = httpx.Client(base_url=self.url, timeout=5.0)
         try:
             self._wait_until_ready(self._process)
         except BaseException:
@@ -67,7 +70,7 @@ class GatewayServer:
     def series(self, name: str, **labels: str) -> list[float]:
         """The values of all series of a metric that carry these labels; empty if there are none."""
         values = []
-        for line in httpx.get(f"{self.url}/metrics").text.splitlines():
+        for line in self.admin.get("/metrics").text.splitlines():
             series, _, value = line.rpartition(" ")
             bare, _, carried = series.partition("{")
             if bare == name and all(f'{key}="{text}"' in carried for key, text in labels.items()):
@@ -77,17 +80,16 @@ class GatewayServer:
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + READY_DEADLINE
         said = "no answer"
-        with httpx.Client(base_url=self.url, timeout=5.0) as client:
-            while time.monotonic() < deadline and process.poll() is None:
-                try:
-                    answer = client.get("/readyz")
-                except httpx.TransportError:
-                    pass
-                else:
-                    if answer.is_success:
-                        return
-                    said = answer.text
-                time.sleep(0.1)
+        while time.monotonic() < deadline and process.poll() is None:
+            try:
+                answer = self.admin.get("/readyz")
+            except httpx.TransportError:
+                pass
+            else:
+                if answer.is_success:
+                    return
+                said = answer.text
+            time.sleep(0.1)
         log = "\n".join(self.log.read_text(errors="replace").splitlines()[-60:])
         raise RuntimeError(f"the gateway is not ready; /readyz: {said}; log:\n{log}")
 
@@ -95,6 +97,7 @@ class GatewayServer:
         process, self._process = self._process, None
         if process is None:
             return
+        self.admin.close()
         process.send_signal(signal.SIGTERM)
         try:
             process.wait(STOP_DEADLINE)

@@ -4,8 +4,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import httpx
-
 from tests.engine.gateway_server import GatewayServer
 from tests.engine.oracle import Held, held_by
 from tests.engine.vllm_cpu.server import VllmServer
@@ -34,6 +32,6 @@ def settled(gateway: GatewayServer, replica: VllmServer, rank: int = 0) -> Held:
 
 def _shown(gateway: GatewayServer, replica: str, rank: int) -> Mapping[str, Any]:
     """The gateway's own account of an engine."""
-    answer = httpx.get(f"{gateway.url}/index", params={"replica": replica}).raise_for_status()
+    answer = gateway.admin.get("/index", params={"replica": replica}).raise_for_status()
     engines: Sequence[Mapping[str, Any]] = answer.json()
     return next(engine for engine in engines if engine["engine"] == str(rank))

@@ -120,7 +120,7 @@ _CHATS: Mapping[str, Body] = {
     "special tokens added": {"messages": _OPENING, "add_special_tokens": True},
     "truncated": {"messages": _OPENING, "truncate_prompt_tokens": 80},
     "truncated on the right": {"messages": _OPENING, "truncate_prompt_tokens": 81, "truncation_side": "right"},
-    "several answers": {"messages": _OPENING, "n": 2},
+    "several answers": {"messages": _OPENING, "n": 2, "temperature": 1},
     "format of the answer": {"messages": _OPENING, "response_format": {"type": "json_object"}},
 }
 _COMPLETIONS: Mapping[str, Body] = {
@@ -192,8 +192,8 @@ REFUSED: Mapping[str, tuple[str, Body]] = {
     "an empty salt": (CHAT, {"messages": _OPENING, "cache_salt": ""}),
     "a final message both continued and answered": (CHAT, {"messages": _OPENING, "continue_final_message": True}),
     "messages that are none": (CHAT, {"messages": "hello"}),
-    "a template argument that is the tokenizer's": (
-        CHAT, {"messages": _OPENING, "chat_template_kwargs": {"tokenize": False}},
+    "a template among the arguments for it": (
+        CHAT, {"messages": _OPENING, "chat_template_kwargs": {"chat_template": "{{ messages }}"}},
     ),
     "ids beyond the vocabulary": (COMPLETIONS, {"prompt": [1, 2, 4_000_000_000]}),
     "a list of nothing": (COMPLETIONS, {"prompt": []}),
@@ -201,6 +201,13 @@ REFUSED: Mapping[str, tuple[str, Body]] = {
     "a role that there is not": (MESSAGES, {"messages": [{"role": "wizard", "content": LONG}]}),
 }  # fmt: skip
 """endpoint and body that the engine answers with 4xx"""
+
+UNSCORED: Mapping[str, tuple[str, Body]] = {
+    "prompt_logprobs": (CHAT, {"messages": _OPENING, "prompt_logprobs": 1}),
+    "template_arguments": (CHAT, {"messages": _OPENING, "chat_template_kwargs": {"padding": True}}),
+    "malformed": (COMPLETIONS, {"prompt": [True, *token_ids("truth", 50)]}),
+}
+"""endpoint and body that the engine answers and the gateway does not score, by the reason that it counts"""
 
 LIMITS: Mapping[str, Body] = {
     CHAT: {"max_tokens": 4},

@@ -22,7 +22,7 @@ from tests.engine.asker import Asker
 from tests.engine.exchange import Verdict
 from tests.engine.gateway_server import GatewayServer
 from tests.engine.prompts import prose
-from tests.engine.shapes import CHAT, COMPLETIONS, LIMITS, LONG, MESSAGES, REFUSED, RESPONSES, SHAPES, plain
+from tests.engine.shapes import CHAT, COMPLETIONS, LIMITS, LONG, MESSAGES, REFUSED, RESPONSES, SHAPES, UNSCORED, plain
 from tests.engine.vllm_cpu.server import BLOCK_SIZE, CONTEXT, MODEL, Ports, VllmServer
 from tests.engine.waiting import wait_until
 
@@ -70,8 +70,9 @@ def asking(
     with (
         GatewayServer(port, settings, folder) as gateway,
         OpenAI(base_url=f"{gateway.url}/v1", api_key="none", max_retries=0, timeout=60.0) as client,
+        httpx.Client(timeout=60.0) as control,
     ):
-        yield Asker(gateway, replica, client, verdicts)
+        yield Asker(gateway, replica, client, control, verdicts)
 
 
 @pytest.fixture(scope="module")
@@ -139,11 +140,21 @@ def test_the_gateways_own_count_of_its_predictions_is_exact(asker: Asker) -> Non
 def test_what_the_engine_refuses_is_refused_in_its_words(name: str, asker: Asker) -> None:
     endpoint, body = REFUSED[name]
     body = {"model": MODEL, **LIMITS[endpoint], **body}
-    ours = httpx.post(f"{asker.gateway.url}{endpoint}", json=body)
-    theirs = httpx.post(f"{asker.replica.url}{endpoint}", json=body)
+    ours = asker.control.post(f"{asker.gateway.url}{endpoint}", json=body)
+    theirs = asker.control.post(f"{asker.replica.url}{endpoint}", json=body)
     assert 400 <= theirs.status_code < 500
     assert (ours.status_code, ours.json()) == (theirs.status_code, theirs.json())
     assert asker.ask(CHAT, plain(CHAT, LONG)).exact
+
+
+@pytest.mark.parametrize("reason", UNSCORED)
+def test_what_is_not_scored_is_answered_and_counted(reason: str, asker: Asker) -> None:
+    endpoint, body = UNSCORED[reason]
+    counted = asker.gateway.metric("kvgate_unscored_total", endpoint=endpoint, reason=reason)
+    body = {"model": MODEL, **LIMITS[endpoint], **body}
+    answer = asker.control.post(f"{asker.gateway.url}{endpoint}", json=body).raise_for_status()
+    assert "x-kvgate-cached-tokens" not in answer.headers
+    assert asker.gateway.metric("kvgate_unscored_total", endpoint=endpoint, reason=reason) == counted + 1
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
@@ -171,12 +182,12 @@ def test_a_model_and_its_adapter_never_share(endpoint: str, asker: Asker) -> Non
 
 
 @pytest.mark.parametrize("endpoint", TAKING_IDS)
-@pytest.mark.parametrize("model", [MODEL, ADAPTER])
-def test_a_completion_of_another_endpoints_ids_shares_its_cache(model: str, endpoint: str, asker: Asker) -> None:
-    body = plain(endpoint, prose(f"as ids of {endpoint} {model}", 70))
-    asker.ask(endpoint, body, model)
+@pytest.mark.parametrize("served", [MODEL, ADAPTER])
+def test_a_completion_of_another_endpoints_ids_shares_its_cache(served: str, endpoint: str, asker: Asker) -> None:
+    body = plain(endpoint, prose(f"as ids of {endpoint} {served}", 70))
+    asker.ask(endpoint, body, served)
     (ids,) = asker.rendered(endpoint, body)
-    answer = asker.ask(COMPLETIONS, {"prompt": ids}, model)
+    answer = asker.ask(COMPLETIONS, {"prompt": ids}, served)
     assert answer.predicted == answer.usage.cached == (len(ids) - 1) // BLOCK_SIZE * BLOCK_SIZE
 
 
@@ -201,7 +212,7 @@ def test_every_shape_of_the_parity_check_is_equal(asker: Asker) -> None:
     equal = gateway.series("kvgate_parity", outcome="equal")
     assert set(equal) == {1.0}
     assert len(equal) >= 20
-    assert httpx.get(f"{gateway.url}/readyz").json()["status"] == "ready"
+    assert gateway.admin.get("/readyz").json()["status"] == "ready"
 
 
 @pytest.fixture(scope="module")
@@ -276,7 +287,7 @@ def test_a_wrong_template_is_noticed_and_prompts_are_read_where_the_replica_toke
 
 def _wait_until_degraded(asker: Asker) -> None:
     def degraded() -> bool:
-        readiness: Mapping[str, Any] = httpx.get(f"{asker.gateway.url}/readyz").json()
+        readiness: Mapping[str, Any] = asker.gateway.admin.get("/readyz").json()
         return readiness["status"] == "degraded" and MODEL in " ".join(readiness["degraded"])
 
     wait_until("the gateway is degraded", degraded)
