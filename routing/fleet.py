@@ -153,6 +153,11 @@ class Fleet:
         """The engines that answer to this model's name; all engines for None."""
         return list(self._engines.values()) if model is None else self._serving.get(model, ())
 
+    def only_model(self) -> str | None:
+        """The base model, if all members serve the same: what a request that names none is for."""
+        models = {engine.namespace.model for engine in self._engines.values()}
+        return models.pop() if len(models) == 1 else None
+
     def namespaces(self, model: str) -> frozenset[Namespace]:
         """The namespaces among the engines that serve this model: one, unless block sizes differ."""
         return frozenset(engine.namespace for engine in self.serving(model))

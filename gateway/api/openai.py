@@ -9,13 +9,14 @@ from typing import Any
 
 from gateway.api.body import header_fields, read_body
 from gateway.api.parse import Body, parse
-from gateway.api.paths import REPORTS_USAGE, SCORED, check
+from gateway.api.paths import REPORTS_USAGE, SCORED, UNSCORED, check
 from gateway.api.refusal import Answer, json_answer, refusal
 from gateway.api.token_ids import TAKEN_ON, with_ids, without_ids
 from gateway.choosing import Chooser, Reading
 from gateway.config import Limits
 from gateway.errors import BadRequest, ClientGone, UpstreamError, UpstreamUnreachable
 from gateway.metrics import Metrics
+from gateway.prompt.reader import unread
 from gateway.relay.forward import Forwarder
 from gateway.relay.inbound import Inbound
 from gateway.relay.splice import set_member
@@ -73,7 +74,7 @@ class OpenAI:
             raw = await read_body(fields, receive, self._limits.body_bytes)
             multipart = fields.get(b"content-type", b"").startswith(b"multipart/")
             body = Body() if method == "GET" or multipart else parse(raw)
-            model = body.model
+            model = body.model or self._fleet.only_model()
             raw = without_ids(raw, body.kv_transfer_params)
             policy = self._policy(fields, path, model)
             watch = ClientWatch(receive, scope)
@@ -89,7 +90,7 @@ class OpenAI:
             route = replace(reading.route, replica=holder) if holder else reading.route
             await self._relay(inbound, route, policy, watch, send)
         except ClientGone:
-            self._metrics.requests.labels(model or "", "", "", "client_gone", "").inc()
+            self._metrics.requests.labels(self._known(model), "", "", "client_gone", "").inc()
         except Exception as exc:
             answer = refusal(exc)
             if answer.status == 500:
@@ -128,6 +129,8 @@ class OpenAI:
         raise failure
 
     async def _reading(self, path: str, model: str | None, raw: bytes, policy: Policy) -> Reading:
+        if path in UNSCORED:
+            self._metrics.unscored.labels(self._known(model), path, unread(path).value).inc()
         if policy.source is PrefixSource.NONE:
             return Reading(RouteRequest(model))
         return await self._chooser.request(path, model, raw)

@@ -59,7 +59,7 @@ class PromptReader:
         """
         reader = self._readers.get(endpoint)
         if reader is None:
-            return Unscored(Reason.PAIRS if endpoint in _PAIRS else Reason.ENDPOINT)
+            return Unscored(unread(endpoint))
         try:
             refuse_unscorable(endpoint, body)
             encoded = reader(body)
@@ -134,6 +134,11 @@ class PromptReader:
         """Text up to the end of its last added token: what follows can't change how that is encoded."""
         tokens = (token.content for token in self._tokenizer.added_tokens)
         return text[: max((text.rfind(token) + len(token) for token in tokens if token in text), default=0)]
+
+
+def unread(endpoint: str) -> Reason:
+    """Why the prompts of a path that no reader reads are not read."""
+    return Reason.PAIRS if endpoint in _PAIRS else Reason.ENDPOINT
 
 
 def load(

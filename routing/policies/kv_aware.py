@@ -23,8 +23,9 @@ class KVAware:
 
     def choose(self, candidates: Sequence[Candidate]) -> Choice:
         """One whose cost is within `NOISE` of the lowest."""
-        best = min(candidate.prediction.cost for candidate in candidates)
-        near = [candidate for candidate in candidates if candidate.prediction.cost <= best + NOISE]
+        costs = [candidate.prediction.cost for candidate in candidates]
+        enough = min(costs) + NOISE
+        near = [candidate for candidate, cost in zip(candidates, costs, strict=True) if cost <= enough]
         longest = max(candidate.l1 for candidate in near)
         near = [candidate for candidate in near if candidate.l1 == longest]
         least = min(map(work, near))

@@ -120,7 +120,7 @@ _CHATS: Mapping[str, Body] = {
     "special tokens added": {"messages": _OPENING, "add_special_tokens": True},
     "truncated": {"messages": _OPENING, "truncate_prompt_tokens": 80},
     "truncated on the right": {"messages": _OPENING, "truncate_prompt_tokens": 81, "truncation_side": "right"},
-    "several answers": {"messages": _OPENING, "n": 2, "temperature": 1},
+    "several answers": {"messages": [{"role": "user", "content": prose("answers", 70)}], "n": 2, "temperature": 1},
     "format of the answer": {"messages": _OPENING, "response_format": {"type": "json_object"}},
 }
 _COMPLETIONS: Mapping[str, Body] = {
@@ -203,7 +203,6 @@ REFUSED: Mapping[str, tuple[str, Body]] = {
 """endpoint and body that the engine answers with 4xx"""
 
 UNSCORED: Mapping[str, tuple[str, Body]] = {
-    "prompt_logprobs": (CHAT, {"messages": _OPENING, "prompt_logprobs": 1}),
     "template_arguments": (CHAT, {"messages": _OPENING, "chat_template_kwargs": {"padding": True}}),
     "malformed": (COMPLETIONS, {"prompt": [True, *token_ids("truth", 50)]}),
 }

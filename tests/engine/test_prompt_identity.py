@@ -307,9 +307,6 @@ def test_check_finds_nothing_wrong_with_a_replica_that_is_served_as_configured(
     config.write_text(yaml.safe_dump({"replicas": [{"url": replica.url}], "models": {MODEL: SERVED}}))
     status, shown = _check("--config", str(config))
     assert status == 0, shown
-    status, shown = _check("--replica", replica.url)
-    assert status == 1, shown
-    assert "parity: plain: token" in shown
 
 
 def _check(*arguments: str) -> tuple[int, str]:

@@ -63,6 +63,15 @@ def test_all_names_of_a_replica_find_it() -> None:
     assert len(fleet.serving(None)) == 2
 
 
+def test_a_request_that_names_no_model_is_for_the_only_one() -> None:
+    fleet = Fleet()
+    assert fleet.only_model() is None
+    fleet.join(replica("a:1", "m", "alias", ranks=2))
+    assert fleet.only_model() == "m"
+    fleet.join(replica("b:1", "other"))
+    assert fleet.only_model() is None
+
+
 def test_joining_again_keeps_the_load_and_takes_in_what_changed() -> None:
     fleet = Fleet()
     [before] = fleet.join(replica("a:1", "m"))
