@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -22,6 +23,7 @@ from gateway.fleet.membership import Membership
 from gateway.fleet.probe import Probe
 from gateway.fleet.supervisor import Watch
 from gateway.kv.subscriber import Subscriber
+from gateway.log import RequestLog
 from gateway.metrics import Metrics
 from gateway.prompt.library import Library
 from gateway.prompt.parity import ParityCheck
@@ -81,7 +83,9 @@ class Gateway:
         )
         check = ParityCheck(client)
         canary = Canary(self._fleet, self._library, check, config.parity_interval, self.metrics, monotonic)
-        accounts = Accounts(self.metrics, self._chooser.miscounted)
+        self._requests = RequestLog(sys.stderr)
+        write = self._requests.write if logging.getLogger("kvgate.request").isEnabledFor(logging.INFO) else None
+        accounts = Accounts(self.metrics, write, self._chooser.miscounted)
         forwarder = Forwarder(self._fleet, self._membership, accounts, router.withdraw, monotonic)
         self.openai = OpenAI(
             self._chooser, self._fleet, forwarder, config.limits, self.metrics, StoredAnswers(), monotonic
@@ -122,6 +126,7 @@ class Gateway:
         for watch in self._watches.values():
             watch.cancel()
         self._canary_task.cancel()
+        self._requests.flush()
         self._library.close()
         self._membership.close()
         self._subscriber.close()

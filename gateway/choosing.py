@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable, Sequence, Set
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from functools import partial
 from random import Random
+from typing import NamedTuple
 
 from gateway.api.parse import document
 from gateway.config import Config
@@ -27,8 +27,7 @@ _INLINE_BYTES = 8192
 """Bodies up to this size are read on the event loop: it takes less than the way to a thread and back."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What a request's body says to the choice."""
 
     route: RouteRequest

@@ -1,7 +1,6 @@
-"""What is asked of the router and what it answers, as values."""
+"""What is asked of the router and what it answers, as values; named tuples, since each request makes some."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from routing.cost import Prediction
@@ -9,8 +8,7 @@ from routing.load import EngineLoad
 from routing.types import BlockHash, Chains, EngineId, ReplicaId
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(NamedTuple):
     """One engine prompt of a request: its length and its blocks."""
 
     tokens: int
@@ -19,8 +17,7 @@ class Prompt:
     """False where only its beginning is known: the tokens before its first image"""
 
 
-@dataclass(frozen=True, slots=True)
-class RouteRequest:
+class RouteRequest(NamedTuple):
     """What the choice may depend on."""
 
     model: str | None
@@ -55,8 +52,7 @@ class Candidate(NamedTuple):
     prediction: Prediction
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """Where a request goes and why."""
 
     engine: EngineId

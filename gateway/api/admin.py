@@ -9,6 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from gateway.api.explain import explanation
 from gateway.api.parse import parse
 from gateway.api.refusal import refusal
+from gateway.api.token_ids import without_ids
 from gateway.choosing import Chooser
 from gateway.errors import BadRequest
 from gateway.metrics import Metrics
@@ -78,6 +79,7 @@ def create_admin(
         try:
             raw = await request.body()
             body = parse(raw)
+            raw = without_ids(raw, body.kv_transfer_params)
             policy = chooser.policy(body.model, request.headers.get("x-kvgate-policy"))
             route = (await chooser.request(endpoint, body.model, raw)).route
             return JSONResponse(explanation(route, policy.name, *chooser.explain(route, policy, now())))

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cache
 from random import getrandbits
 from typing import Any
@@ -85,9 +84,10 @@ class OpenAI:
             hide_usage = path in REPORTS_USAGE and body.lacks_usage
             if hide_usage:
                 raw = set_member(raw, "stream_options", _INCLUDE_USAGE)
-            inbound = Inbound(scope, request_id, model or "", raw, hide_usage, arrived)
+            single = len(reading.tokens) == 1 and body.n in (None, 1)
+            inbound = Inbound(scope, request_id, model or "", raw, hide_usage, arrived, single)
             holder = self._stored.holder(stored_id(path, body.previous_response_id))
-            route = replace(reading.route, replica=holder) if holder else reading.route
+            route = reading.route._replace(replica=holder) if holder else reading.route
             await self._relay(inbound, route, policy, watch, send)
         except ClientGone:
             self._metrics.requests.labels(self._known(model), "", "", "client_gone", "").inc()

@@ -17,6 +17,7 @@ class Body(msgspec.Struct, frozen=True):
     stream_options: Any = None
     kv_transfer_params: Any = None
     previous_response_id: str | None = None
+    n: Any = None
 
     @property
     def streams(self) -> bool:
@@ -77,4 +78,5 @@ def _checked(values: Mapping[str, object]) -> Body:
         values.get("stream_options"),
         values.get("kv_transfer_params"),
         previous if isinstance(previous, str) else None,
+        values.get("n"),
     )

@@ -15,13 +15,17 @@ logger = logging.getLogger(__name__)
 class Accounts:
     """Keeps the books of forwarded requests.
 
+    write: takes the line of each request; None for none.
     on_miscount: called with the model of a prompt that the engine counted otherwise than the gateway: their tokens
     differ, so what is predicted for it can't be trusted.
     """
 
-    def __init__(self, metrics: Metrics, on_miscount: Callable[[str], None]) -> None:
+    def __init__(
+        self, metrics: Metrics, write: Callable[[str], None] | None, on_miscount: Callable[[str], None]
+    ) -> None:
         self._metrics = metrics
         self._on_miscount = on_miscount
+        self._write = write
         # To find a series by its labels is most of what counting costs.
         self._requests = cache(metrics.requests.labels)
         self._duration = cache(metrics.duration.labels)
@@ -42,18 +46,12 @@ class Accounts:
         if outcome.first_byte_at is not None:
             ttft = outcome.first_byte_at - inbound.arrived
             self._ttft(model, policy, replica).observe(ttft)
-        self._compare(decision, model, block_size, outcome)
-        usage = outcome.usage
-        logger.info(
-            "request %s model=%s replica=%s engine=%d policy=%s outcome=%s status=%d prompt=%s cached=%s predicted=%s "
-            "ttft=%s duration=%.4f reason=%s",
-            inbound.id, model, replica, decision.engine.rank, policy, how, outcome.status,
-            usage.prompt_tokens if usage else None, usage.cached_tokens if usage else None, decision.cached_tokens,
-            None if ttft is None else f"{ttft:.4f}", now - inbound.arrived, decision.reason,
-        )  # fmt: skip
+        self._compare(inbound, decision, block_size, outcome)
+        if self._write is not None:
+            self._write(_line(inbound, decision, outcome, how, ttft, now - inbound.arrived))
 
-    def _compare(self, decision: Decision, model: str, block_size: int, outcome: Outcome) -> None:
-        usage = outcome.usage
+    def _compare(self, inbound: Inbound, decision: Decision, block_size: int, outcome: Outcome) -> None:
+        model, usage = inbound.model, outcome.usage
         if usage is None:
             return
         self._prompt_tokens(model, decision.policy).inc(usage.prompt_tokens)
@@ -67,10 +65,22 @@ class Accounts:
         if usage.cached_tokens is None:
             return
         self._cached_tokens(model, decision.policy).inc(usage.cached_tokens)
-        if decision.cached_tokens is None:
+        if decision.cached_tokens is None or not inbound.single:
             return
         error = decision.cached_tokens - usage.cached_tokens
         replica, policy = decision.engine.replica, decision.policy
         outcome_name = "exact" if error == 0 else "over" if error > 0 else "under"
         self._prediction(replica, policy, outcome_name).inc()
         self._prediction_error(replica, policy).observe(error / block_size)
+
+
+def _line(inbound: Inbound, decision: Decision, outcome: Outcome, how: str, ttft: float | None, duration: float) -> str:
+    """A request in one line: never text, tokens or keys."""
+    usage = outcome.usage
+    prompt, cached = (usage.prompt_tokens, usage.cached_tokens) if usage else (None, None)
+    first = "None" if ttft is None else f"{ttft:.4f}"
+    return (
+        f"{inbound.id} model={inbound.model} replica={decision.engine.replica} engine={decision.engine.rank} "
+        f"policy={decision.policy} outcome={how} status={outcome.status} prompt={prompt} cached={cached} "
+        f"predicted={decision.cached_tokens} ttft={first} duration={duration:.4f} reason={decision.reason}"
+    )

@@ -1,12 +1,10 @@
 """A client's request as the relay sees it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Inbound:
+class Inbound(NamedTuple):
     """One request, read to its end."""
 
     scope: Mapping[str, Any]
@@ -20,6 +18,8 @@ class Inbound:
     """the gateway added to the body that a stream shall report its usage, so the client must not see that"""
     arrived: float
     """seconds of the gateway's monotonic clock"""
+    single: bool = True
+    """one prompt and one answer to it; of several, vLLM reports the cached tokens of only one"""
 
     @property
     def method(self) -> bytes:

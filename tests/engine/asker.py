@@ -13,9 +13,10 @@ from openai import OpenAI
 from tests.engine.exchange import Verdict
 from tests.engine.gateway_server import GatewayServer
 from tests.engine.settled import settled
-from tests.engine.shapes import CHAT, COMPLETIONS, EMBEDDINGS, LIMITS, RESPONSES, Body
+from tests.engine.shapes import CHAT, COMPLETIONS, EMBEDDINGS, LIMITS, RESPONSES, Body, prompts
 from tests.engine.vllm_cpu.server import MODEL, VllmServer
 
+PROMPT_TOKENS, CACHED_TOKENS = "vllm:request_prompt_tokens_sum", "vllm:prompt_tokens_cached_total"
 Ids = tuple[tuple[int, ...], ...]
 """the token ids of each of a request's prompts"""
 
@@ -72,11 +73,11 @@ class Asker:
         Asserts that /explain had said the same as the prediction.
         """
         body = {"model": model, "temperature": 0, **LIMITS[endpoint], **body}
-        explained, counted = self.explain(endpoint, body), self._counters()
+        explained, counted = self.explain(endpoint, body), self.counters()
         headers, content = self._post(endpoint, body)
         usage = Usage.of(content["usage"])
-        if endpoint == COMPLETIONS and len(self.rendered(endpoint, body)) > 1:
-            usage = self._counted(counted, usage.prompt)  # the usage has the cached tokens of only one prompt
+        if prompts(body) > 1:  # the usage has the cached tokens of only one prompt
+            usage = self.counted(counted, usage.prompt)
         return self._judged(explained, Answer(_predicted(headers), usage, _said(content)))
 
     def stream(self, endpoint: str, body: Body) -> Answer:
@@ -133,19 +134,20 @@ class Asker:
         answer = self.control.post(f"{self.gateway.url}{endpoint}", json=body).raise_for_status()
         return answer.headers, answer.json()
 
-    def _counters(self) -> Usage:
+    def counters(self) -> Usage:
         """The engine's own counters, since it started."""
-        values = {}
+        values: Counter[str] = Counter()
         for line in self.control.get(f"{self.replica.url}/metrics").text.splitlines():
             series, _, value = line.rpartition(" ")
-            values[series.partition("{")[0]] = value
-        names = ("vllm:request_prompt_tokens_sum", "vllm:prompt_tokens_cached_total")
-        return Usage(*(int(float(values.get(name, 0))) for name in names))
+            name = series.partition("{")[0]
+            if name in (PROMPT_TOKENS, CACHED_TOKENS):
+                values[name] += int(float(value))
+        return Usage(values[PROMPT_TOKENS], values[CACHED_TOKENS])
 
-    def _counted(self, before: Usage, prompt: int) -> Usage:
+    def counted(self, before: Usage, prompt: int) -> Usage:
         """What the counters have gone up by, once they have all `prompt` tokens of a request."""
         deadline = time.monotonic() + 5.0
-        while (now := self._counters()).prompt - before.prompt < prompt:
+        while (now := self.counters()).prompt - before.prompt < prompt:
             assert time.monotonic() < deadline, "the engine did not count a request"
             time.sleep(0.01)
         return Usage(now.prompt - before.prompt, now.cached - before.cached)

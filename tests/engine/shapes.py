@@ -12,6 +12,9 @@ COMPLETIONS = "/v1/completions"
 RESPONSES = "/v1/responses"
 MESSAGES = "/v1/messages"
 EMBEDDINGS = "/v1/embeddings"
+ENDPOINTS = (CHAT, COMPLETIONS, RESPONSES, MESSAGES)
+TAKING_IDS = (CHAT, RESPONSES, MESSAGES)
+"""those whose engine side takes token ids beside the messages"""
 
 LONG = prose("shapes", 70)
 """over two blocks, so that a prompt with it can be found in a cache"""
@@ -120,7 +123,6 @@ _CHATS: Mapping[str, Body] = {
     "special tokens added": {"messages": _OPENING, "add_special_tokens": True},
     "truncated": {"messages": _OPENING, "truncate_prompt_tokens": 80},
     "truncated on the right": {"messages": _OPENING, "truncate_prompt_tokens": 81, "truncation_side": "right"},
-    "several answers": {"messages": [{"role": "user", "content": prose("answers", 70)}], "n": 2, "temperature": 1},
     "format of the answer": {"messages": _OPENING, "response_format": {"type": "json_object"}},
 }
 _COMPLETIONS: Mapping[str, Body] = {
@@ -209,13 +211,19 @@ UNSCORED: Mapping[str, tuple[str, Body]] = {
 """endpoint and body that the engine answers and the gateway does not score, by the reason that it counts"""
 
 LIMITS: Mapping[str, Body] = {
-    CHAT: {"max_tokens": 4},
-    COMPLETIONS: {"max_tokens": 4},
-    RESPONSES: {"max_output_tokens": 4},
-    MESSAGES: {"max_tokens": 4},
+    CHAT: {"max_tokens": 1},
+    COMPLETIONS: {"max_tokens": 1},
+    RESPONSES: {"max_output_tokens": 1},
+    MESSAGES: {"max_tokens": 1},
     EMBEDDINGS: {},
 }
 """what keeps an answer short"""
+
+
+def prompts(body: Body) -> int:
+    """How many prompts a request has."""
+    prompt = body.get("prompt")
+    return len(prompt) if isinstance(prompt, list) and not isinstance(prompt[0], int) else 1
 
 
 def plain(endpoint: str, text: str) -> Body:

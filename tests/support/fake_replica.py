@@ -59,6 +59,10 @@ class FakeReplica:
             writer.write(known.get(path, _whole(404, {})))
             await writer.drain()
             return True
+        if path == "/tokenize" or path.endswith("/render"):
+            writer.write(_whole(404, {}))
+            await writer.drain()
+            return True
         request = json.loads(raw)
         self.requests.append(request)
         self.open += 1
