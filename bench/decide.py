@@ -1,6 +1,6 @@
 """How long a decision takes: render, encode, hash, match, choose; 64 replicas that hold a million blocks.
 
-Every prompt is new to the process, so nothing comes out of a cache of ours.
+Every prompt is new to the process, so nothing comes out of a cache of ours; its words are not, as in any language.
 
     {"bench":"decide","tokens":8192,"render_ms":..,"encode_ms":..,"hash_ms":..,"match_ms":..,"choose_ms":..,"total_ms":..}
 """

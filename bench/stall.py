@@ -21,7 +21,6 @@ import uvloop
 from bench.world import World, conversation
 from gateway.choosing import Chooser
 from gateway.config import Config
-from gateway.metrics import Metrics
 from gateway.prompt.library import Library
 from gateway.prompt.remote import RemoteReader
 from gateway.prompt.tokenizer import load_tokenizer
@@ -55,9 +54,7 @@ async def measure(source: str, repeats: int) -> tuple[float, float]:
             await asyncio.sleep(0.01)
         history = RouteHistory(100, 60.0)
         remote = RemoteReader(client, monotonic)
-        chooser = Chooser(
-            Config(), world.fleet, world.index, history, world.router, library, remote, executor, random, Metrics()
-        )
+        chooser = Chooser(Config(), world.fleet, world.index, history, world.router, library, remote, executor, random)
         bodies = [json.dumps(conversation(random, tokenizer, TOKENS)).encode() for _ in range(repeats)]
         gc.collect()
         gc.freeze()

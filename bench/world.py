@@ -1,6 +1,8 @@
 """A fleet of 64 replicas that hold a million blocks, and conversations that nobody has had before."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import accumulate
 from random import Random
 from typing import Any
 
@@ -43,11 +45,19 @@ class World:
             self.index.apply(engine.id, [Put(Tier.GPU, blocks[: self.random.randrange(len(blocks))])])
 
 
-def prose(random: Random, words: int) -> str:
-    """Words of a vocabulary made for this call."""
+@cache
+def vocabulary() -> tuple[Sequence[str], Sequence[float]]:
+    """20,000 made-up words, and how often each is used up to that one: the n-th half as often as one at n/2 (Zipf)."""
+    random = Random(0)
     letters = "abcdefghijklmnopqrstuvwxyz"
-    vocabulary = ["".join(random.choices(letters, k=random.randint(2, 9))) for _ in range(4000)]
-    return " ".join(random.choices(vocabulary, k=words))
+    words = ["".join(random.choices(letters, k=random.randint(2, 9))) for _ in range(20_000)]
+    return words, list(accumulate(1 / rank for rank in range(1, len(words) + 1)))
+
+
+def prose(random: Random, words: int) -> str:
+    """A text that nobody has written before, of words that everybody uses."""
+    known, frequencies = vocabulary()
+    return " ".join(random.choices(known, cum_weights=frequencies, k=words))
 
 
 def conversation(random: Random, tokenizer: Tokenizer, tokens: int, turns: int | None = None) -> Mapping[str, Any]:

@@ -79,7 +79,7 @@ class Gateway:
         remote = RemoteReader(client, monotonic, deadline=config.tokenize_timeout)
         router = Router(self._fleet, fresh, config.speed(), held)
         self._chooser = Chooser(
-            config, self._fleet, index, history, router, self._library, remote, self._executor, Random(), self.metrics
+            config, self._fleet, index, history, router, self._library, remote, self._executor, Random()
         )
         check = ParityCheck(client)
         canary = Canary(self._fleet, self._library, check, config.parity_interval, self.metrics, monotonic)

@@ -9,11 +9,10 @@ from typing import NamedTuple
 
 from gateway.api.parse import document
 from gateway.config import Config
-from gateway.metrics import Metrics
 from gateway.prompt.library import Library
 from gateway.prompt.reader import PromptReader
 from gateway.prompt.remote import RemoteReader
-from gateway.prompt.result import EncodedPrompts, Unscored
+from gateway.prompt.result import EncodedPrompts, Reason, Unscored
 from routing.blocks import block_hashes, root_hash
 from routing.decision import Candidate, Decision, Prompt, RouteRequest
 from routing.fleet import Fleet
@@ -33,6 +32,8 @@ class Reading(NamedTuple):
     route: RouteRequest
     tokens: tuple[Sequence[int], ...] = ()
     """the token ids of each of its prompts; empty where they are not known"""
+    reason: Reason | None = None
+    """why they are not known, where they were looked for"""
 
 
 class Chooser:
@@ -49,7 +50,6 @@ class Chooser:
         remote: RemoteReader,
         executor: Executor,
         random: Random,
-        metrics: Metrics,
     ) -> None:
         self._fleet = fleet
         self._index = index
@@ -59,7 +59,6 @@ class Chooser:
         self._remote = remote
         self._executor = executor
         self._random = random
-        self._metrics = metrics
         self._miscounted: set[str] = set()
         self._secret = config.hash_secret.encode()
         self.reload(config)
@@ -92,10 +91,7 @@ class Chooser:
         return self._policies["least-loaded"]
 
     async def request(self, endpoint: str, model: str | None, raw: bytes) -> Reading:
-        """Read the prompt of a body, in a thread where it is long.
-
-        Counts the reason where there is none to read. Raises BadRequest.
-        """
+        """Read the prompt of a body, in a thread where it is long. Raises BadRequest."""
         serving = self._fleet.serving(model) if model is not None else ()
         if model is None or not serving:
             return Reading(RouteRequest(model))
@@ -111,10 +107,7 @@ class Chooser:
             reading = read()
         else:
             reading = await asyncio.get_running_loop().run_in_executor(self._executor, read)
-        if isinstance(reading, Unscored):
-            self._metrics.unscored.labels(model, endpoint, reading.reason.value).inc()
-            return Reading(RouteRequest(model))
-        return reading
+        return Reading(RouteRequest(model), (), reading.reason) if isinstance(reading, Unscored) else reading
 
     def decide(
         self, request: RouteRequest, policy: Policy, now: float, excluding: Set[ReplicaId] = frozenset()

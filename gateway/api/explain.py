@@ -2,19 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 
-from routing.decision import Candidate, RouteRequest
+from gateway.choosing import Reading
+from routing.decision import Candidate
 
 _MS = 1e3
 
 
 def explanation(
-    request: RouteRequest, policy: str, candidates: Sequence[Candidate], chosen: Candidate, reason: str
+    reading: Reading, policy: str, candidates: Sequence[Candidate], chosen: Candidate, reason: str
 ) -> Mapping[str, object]:
     """Every candidate with its tiers, load and predicted milliseconds, best first."""
+    request = reading.route
     ranked = sorted(candidates, key=lambda candidate: candidate.prediction.cost)
     return {
         "model": request.model,
         "prompt_tokens": request.tokens if request.prompts else None,
+        "unscored": reading.reason,
         "policy": policy,
         "replica": chosen.engine.replica,
         "engine": chosen.engine.rank,

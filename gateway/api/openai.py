@@ -130,10 +130,14 @@ class OpenAI:
 
     async def _reading(self, path: str, model: str | None, raw: bytes, policy: Policy) -> Reading:
         if path in UNSCORED:
-            self._metrics.unscored.labels(self._known(model), path, unread(path).value).inc()
-        if policy.source is PrefixSource.NONE:
+            reading = Reading(RouteRequest(model), (), unread(path))
+        elif policy.source is PrefixSource.NONE:
             return Reading(RouteRequest(model))
-        return await self._chooser.request(path, model, raw)
+        else:
+            reading = await self._chooser.request(path, model, raw)
+        if reading.reason is not None:
+            self._metrics.unscored.labels(self._known(model), path, reading.reason.value).inc()
+        return reading
 
     def _sends_ids(self, path: str, body: Body, reading: Reading) -> bool:
         wanted = body.model is not None and path in TAKEN_ON and self._chooser.sends_token_ids(body.model)
