@@ -138,9 +138,7 @@ class Exchange:
         if data:
             self._line.write(data)
         if not more:
-            self.complete = True
-            self.wake()
-            self._line.answered(self)
+            self._end()
 
     def on_hang_up(self, callback: Callable[[], None]) -> None:
         """Have `callback` called at once when the client goes before the answer is complete."""
@@ -171,6 +169,14 @@ class Exchange:
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
+
+    def _end(self) -> None:
+        """The answer is complete. What is still to come of the request's body is read and dropped."""
+        self.complete = True
+        self._parts.clear()
+        self.buffered = 0
+        self.wake()
+        self._line.answered(self)
 
     def _start(self, status: int, headers: RawHeaders) -> None:
         self._awaits_continue = False
@@ -210,6 +216,4 @@ class Exchange:
             return
         self.keep_alive = False
         self._line.write(message_head(_STATUS_LINES[500], [*_FAILED_HEADERS, (b"connection", b"close")]) + _FAILED)
-        self.complete = True
-        self.wake()
-        self._line.answered(self)
+        self._end()

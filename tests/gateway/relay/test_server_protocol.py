@@ -290,6 +290,25 @@ async def test_an_early_answer_leaves_the_connection_in_step(front: Make) -> Non
     await reader.readuntil(b"/b")
 
 
+async def test_a_body_that_was_held_back_when_the_answer_came_is_read_to_its_end(front: Make) -> None:
+    refuse = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/a":
+            await refuse.wait()
+        await send(start(413, (b"content-length", b"2")))
+        await send(part(scope["path"].encode()))
+
+    made = await front(app, keep_alive=3600.0)
+    reader, writer = await made.connect()
+    writer.write(b"POST /a HTTP/1.1\r\nhost: x\r\ncontent-length: 8000000\r\n\r\n" + b"x" * 4_000_000)
+    await asyncio.sleep(0.05)
+    refuse.set()
+    await reader.readuntil(b"/a")
+    writer.write(b"x" * 4_000_000 + b"GET /b HTTP/1.1\r\nhost: x\r\n\r\n")
+    await reader.readuntil(b"/b")
+
+
 async def test_a_body_nobody_takes_stays_at_the_client(front: Make) -> None:
     take = asyncio.Event()
 
