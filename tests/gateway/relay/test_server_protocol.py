@@ -306,7 +306,7 @@ async def test_a_body_that_was_held_back_when_the_answer_came_is_read_to_its_end
     refuse.set()
     await reader.readuntil(b"/a")
     writer.write(b"x" * 4_000_000 + b"GET /b HTTP/1.1\r\nhost: x\r\n\r\n")
-    await reader.readuntil(b"/b")
+    await asyncio.wait_for(reader.readuntil(b"/b"), DEADLINE)
 
 
 async def test_a_body_nobody_takes_stays_at_the_client(front: Make) -> None:
