@@ -104,10 +104,8 @@ class Chooser:
         else:
             read = partial(chain, await self._remote.read(replica.url, endpoint, document(raw)))
         if len(raw) <= _INLINE_BYTES:
-            reading = read()
-        else:
-            reading = await asyncio.get_running_loop().run_in_executor(self._executor, read)
-        return Reading(RouteRequest(model), (), reading.reason) if isinstance(reading, Unscored) else reading
+            return read()
+        return await asyncio.get_running_loop().run_in_executor(self._executor, read)
 
     def decide(
         self, request: RouteRequest, policy: Policy, now: float, excluding: Set[ReplicaId] = frozenset()
@@ -144,16 +142,16 @@ class Chooser:
 
 
 def _read(
-    reader: PromptReader, endpoint: str, raw: bytes, chain: Callable[[EncodedPrompts | Unscored], Reading | Unscored]
-) -> Reading | Unscored:
+    reader: PromptReader, endpoint: str, raw: bytes, chain: Callable[[EncodedPrompts | Unscored], Reading]
+) -> Reading:
     return chain(reader.read(endpoint, document(raw)))
 
 
 def _chain(
     model: str, root: Callable[..., BlockHash], namespaces: Set[Namespace], encoded: EncodedPrompts | Unscored
-) -> Reading | Unscored:
+) -> Reading:
     if isinstance(encoded, Unscored):
-        return encoded
+        return Reading(RouteRequest(model), (), encoded.reason)
     roots = {space: root(space.model, space.block_size, salt=encoded.salt) for space in namespaces}
     whole = encoded.images_from is None
     prompts = tuple(

@@ -36,8 +36,6 @@ class Reason(StrEnum):
     """the engine converts an item of this request by rules that are not reproduced here"""
     PAIRS = "pairs"
     """query and document are put together by rules of the model's head (score, rerank)"""
-    NO_TOKENIZER = "no_tokenizer"
-    """neither a local tokenizer nor a replica that would tokenize"""
     REMOTE = "remote"
     """a replica was asked to tokenize and did not answer in time or refused"""
 
