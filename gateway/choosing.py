@@ -107,28 +107,11 @@ class Chooser:
             return read()
         return await asyncio.get_running_loop().run_in_executor(self._executor, read)
 
-    def decide(
-        self, request: RouteRequest, policy: Policy, now: float, excluding: Set[ReplicaId] = frozenset()
-    ) -> Decision:
-        """Choose. now: seconds of a monotonic clock. Raises RoutingError."""
-        matches = self._matches(request, policy)
-        decision = self._router.route(request, matches, policy, now, excluding)
-        if matches and policy.source is PrefixSource.HISTORY:
-            engine = self._fleet.get(decision.engine)
-            assert engine is not None
-            for prompt in request.prompts:
-                self._history.record(decision.engine, prompt.chains.get(engine.namespace, ()), now)
-        return decision
+    async def look_up(self, request: RouteRequest, policy: Policy) -> Matches:
+        """What each engine holds of the prompts, from where the policy looks; empty where it does not look.
 
-    def explain(self, request: RouteRequest, policy: Policy, now: float) -> tuple[list[Candidate], Candidate, str]:
-        """Every candidate, the one that would be chosen and why. Changes nothing. Raises RoutingError."""
-        source = policy if policy.source is not PrefixSource.NONE else self._policies["kv-aware"]
-        candidates = self._router.candidates(request, self._matches(request, source), now)
-        # A policy of its own, so that asking does not take somebody's turn.
-        chosen, reason = type(policy)(self._random).choose(candidates)
-        return list(candidates), chosen, reason
-
-    def _matches(self, request: RouteRequest, policy: Policy) -> Matches:
+        The one step between reading a prompt and deciding that may wait; in memory it does not.
+        """
         if policy.source is PrefixSource.NONE or not request.prompts:
             return ()
         source = self._index if policy.source is PrefixSource.EVENTS else self._history
@@ -139,6 +122,33 @@ class Chooser:
                 found.update(source.match(chain))
             matches.append(found)
         return matches
+
+    def decide(
+        self,
+        request: RouteRequest,
+        matches: Matches,
+        policy: Policy,
+        now: float,
+        excluding: Set[ReplicaId] = frozenset(),
+    ) -> Decision:
+        """Choose. matches: from `look_up`. now: seconds of a monotonic clock. Raises RoutingError."""
+        decision = self._router.route(request, matches, policy, now, excluding)
+        if matches and policy.source is PrefixSource.HISTORY:
+            engine = self._fleet.get(decision.engine)
+            assert engine is not None
+            for prompt in request.prompts:
+                self._history.record(decision.engine, prompt.chains.get(engine.namespace, ()), now)
+        return decision
+
+    async def explain(
+        self, request: RouteRequest, policy: Policy, now: float
+    ) -> tuple[list[Candidate], Candidate, str]:
+        """Every candidate, the one that would be chosen and why. Changes nothing. Raises RoutingError."""
+        source = policy if policy.source is not PrefixSource.NONE else self._policies["kv-aware"]
+        candidates = self._router.candidates(request, await self.look_up(request, source), now)
+        # A policy of its own, so that asking does not take somebody's turn.
+        chosen, reason = type(policy)(self._random).choose(candidates)
+        return list(candidates), chosen, reason
 
 
 def _read(

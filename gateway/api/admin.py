@@ -82,7 +82,8 @@ def create_admin(
             raw = without_ids(raw, body.kv_transfer_params)
             policy = chooser.policy(body.model, request.headers.get("x-kvgate-policy"))
             reading = await chooser.request(endpoint, body.model, raw)
-            return JSONResponse(explanation(reading, policy.name, *chooser.explain(reading.route, policy, now())))
+            found = await chooser.explain(reading.route, policy, now())
+            return JSONResponse(explanation(reading, policy.name, *found))
         except (BadRequest, RoutingError, ValueError) as exc:
             answer = refusal(exc if not isinstance(exc, ValueError) else BadRequest(str(exc), "x-kvgate-policy"))
             return Response(answer.body, answer.status, {k.decode(): v.decode() for k, v in answer.headers})

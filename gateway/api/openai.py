@@ -26,6 +26,7 @@ from routing.decision import RouteRequest
 from routing.errors import NoReplicaAvailable
 from routing.fleet import Fleet
 from routing.policies import Policy, PrefixSource
+from routing.router import Matches
 from routing.types import ReplicaId
 
 logger = logging.getLogger(__name__)
@@ -79,6 +80,7 @@ class OpenAI:
             watch = ClientWatch(receive, scope)
             with watch:
                 reading = await self._reading(path, model, raw, policy)
+                matches = await self._chooser.look_up(reading.route, policy)
             if self._sends_ids(path, body, reading):
                 raw = with_ids(raw, body.kv_transfer_params, reading.tokens[0])
             hide_usage = path in REPORTS_USAGE and body.lacks_usage
@@ -88,7 +90,7 @@ class OpenAI:
             inbound = Inbound(scope, request_id, model or "", raw, hide_usage, arrived, single)
             holder = self._stored.holder(stored_id(path, body.previous_response_id))
             route = reading.route._replace(replica=holder) if holder else reading.route
-            await self._relay(inbound, route, policy, watch, send)
+            await self._relay(inbound, route, matches, policy, watch, send)
         except ClientGone:
             self._metrics.requests.labels(self._known(model), "", "", "client_gone", "").inc()
         except Exception as exc:
@@ -101,14 +103,14 @@ class OpenAI:
             await _answer(send, answer, request_id)
 
     async def _relay(
-        self, inbound: Inbound, route: RouteRequest, policy: Policy, watch: ClientWatch, send: Send
+        self, inbound: Inbound, route: RouteRequest, matches: Matches, policy: Policy, watch: ClientWatch, send: Send
     ) -> None:
         """Try replicas until one takes the request. Raises what the last one's failure was, or RoutingError."""
         tried: set[ReplicaId] = set()
         failure: UpstreamError | None = None
         while len(tried) < self._limits.attempts:
             try:
-                decision = self._chooser.decide(route, policy, self._now(), tried)
+                decision = self._chooser.decide(route, matches, policy, self._now(), tried)
             except NoReplicaAvailable:
                 if failure is None:
                     raise

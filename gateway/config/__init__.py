@@ -1,0 +1,20 @@
+"""Every setting with its unit and default; a section is a module."""
+
+from gateway.config.limits import Limits, Probing
+from gateway.config.models import CustomProfile, ModelConfig
+from gateway.config.read import ConfigError, load, parse
+from gateway.config.replicas import ReplicaConfig
+from gateway.config.settings import Config, Listen
+
+__all__ = [
+    "Config",
+    "ConfigError",
+    "CustomProfile",
+    "Limits",
+    "Listen",
+    "ModelConfig",
+    "Probing",
+    "ReplicaConfig",
+    "load",
+    "parse",
+]

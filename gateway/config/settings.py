@@ -1,0 +1,67 @@
+"""The whole configuration: every setting with its unit and default."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gateway.config.limits import Limits, Probing
+from gateway.config.models import CustomProfile, ModelConfig
+from gateway.config.replicas import ReplicaConfig
+from gateway.config.section import PolicyName, Seconds, Section
+from routing.cost import PROFILES, Profile, profile_from_ms
+
+
+class Listen(Section):
+    """Where the gateway answers."""
+
+    host: str = "0.0.0.0"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8080
+
+
+class Config(Section):
+    """The whole configuration."""
+
+    listen: Listen = Field(default_factory=Listen)
+    replicas: tuple[ReplicaConfig, ...] = ()
+    policy: PolicyName = "kv-aware"
+    """for every model that has none of its own"""
+    allow_policy_header: bool = False
+    """whether a request's `x-kvgate-policy` header may choose another policy"""
+    models: Mapping[str, ModelConfig] = Field(default_factory=dict)
+    profile: Literal["qwen3-32b-h100", "llama-8b-l40s", "llama-8b-h100"] | CustomProfile = "qwen3-32b-h100"
+    """how fast an engine is, to begin with"""
+    hash_secret: str = ""
+    """the same in every gateway of a deployment"""
+    fresh_lifetime: Seconds = 2.0
+    """seconds that a decision credits its engine with the prompt's blocks"""
+    history_blocks: Annotated[int, Field(gt=0)] = 20_000
+    """blocks that prefix-aware remembers for each engine"""
+    history_lifetime: Seconds = 3600.0
+    """seconds after its last use that prefix-aware forgets a block"""
+    parity_interval: Seconds = 300.0
+    """seconds between two comparisons of the gateway's tokens with a replica's"""
+    tokenize_timeout: Seconds = 0.5
+    """seconds that a replica may take to tokenize a prompt that is not read here"""
+    tokenizer_threads: Annotated[int, Field(ge=1)] = 2
+    tokenizer_download: bool = False
+    """whether a tokenizer that is not on this machine may be fetched from the hub"""
+    limits: Limits = Field(default_factory=Limits)
+    probing: Probing = Field(default_factory=Probing)
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    def policy_for(self, model: str | None) -> str:
+        """The policy's name for requests of this model."""
+        own = self.models.get(model) if model is not None else None
+        return own.policy if own and own.policy else self.policy
+
+    def sends_token_ids(self, model: str) -> bool:
+        """Whether requests of this model carry the gateway's token ids."""
+        own = self.models.get(model)
+        return own is not None and own.send_token_ids
+
+    def speed(self) -> Profile:
+        """The profile's figures."""
+        if isinstance(self.profile, CustomProfile):
+            return profile_from_ms(**self.profile.model_dump())
+        return PROFILES[self.profile]
