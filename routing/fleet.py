@@ -119,15 +119,19 @@ class Fleet:
         return len(self._engines)
 
     def join(self, replica: Replica) -> Sequence[Engine]:
-        """Take the replica in, or take in what changed about it; loads go on. Returns its engines."""
-        kept = {id: self._engines.pop(id) for id in self._ids(replica.id)}
+        """Take the replica in, or take in what changed about it: loads go on, and its place in the order stays.
+
+        Returns its engines.
+        """
         joined = []
         for rank in range(replica.ranks):
             id = EngineId(replica.id, rank)
-            before = kept.get(id)
+            before = self._engines.get(id)
             engine = Engine(id, replica, before.load, before.told_block_size) if before else Engine(id, replica)
             self._engines[id] = engine
             joined.append(engine)
+        for id in self._ids(replica.id)[replica.ranks :]:
+            del self._engines[id]
         self._relist()
         return joined
 

@@ -84,6 +84,16 @@ def test_joining_again_keeps_the_load_and_takes_in_what_changed() -> None:
     assert fleet.in_flight() == 0
 
 
+def test_joining_again_keeps_the_place_in_the_order_and_drops_ranks_that_are_gone() -> None:
+    fleet = Fleet()
+    fleet.join(replica("a:1", ranks=3))
+    fleet.join(replica("b:1"))
+    fleet.join(replica("a:1", ranks=2))
+    in_order = [EngineId(ReplicaId("a:1"), 0), EngineId(ReplicaId("a:1"), 1), EngineId(ReplicaId("b:1"), 0)]
+    assert [engine.id for engine in fleet] == in_order
+    assert [engine.id for engine in fleet.serving("m")] == in_order
+
+
 def test_a_replica_that_left_is_found_under_no_name() -> None:
     fleet = Fleet()
     fleet.join(replica("a:1", ranks=2))
