@@ -61,12 +61,12 @@ class Chooser:
         self._random = random
         self._miscounted: set[str] = set()
         self._secret = config.hash_secret.encode()
+        self._policies: dict[str, Policy] = {name: policy(random) for name, policy in POLICIES.items()}
         self.reload(config)
 
     def reload(self, config: Config) -> None:
         """Take in changed policies. Requests that were decided before are not touched."""
         self._config = config
-        self._policies: dict[str, Policy] = {name: policy(self._random) for name, policy in POLICIES.items()}
 
     def sends_token_ids(self, model: str) -> bool:
         """Whether the engine gets the ids along: it is set so, and they have been right so far."""

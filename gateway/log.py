@@ -42,6 +42,8 @@ def configure(level: str) -> None:
     # One line for each request to a replica's /metrics would drown what matters.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     logging.getLogger("httpcore").setLevel(logging.WARNING)
+    # And one for each change beside the configuration's file: of the log itself, if that is there.
+    logging.getLogger("watchfiles").setLevel(logging.WARNING)
 
 
 class RequestLog:

@@ -80,6 +80,19 @@ async def follow(path: Path, complete: Callable[[Config], Config], gateway: Gate
 
 
 async def _watch(path: Path, changed: asyncio.Event) -> None:
-    # The folder, because editors and Kubernetes put a new file in the old one's place.
+    # The folder, because editors and Kubernetes put a new file in the old one's place; so other files, such as a log,
+    # are noticed too.
+    known = _content(path)
     async for _ in awatch(path.parent, recursive=False):
-        changed.set()
+        content = _content(path)
+        if content != known:
+            known = content
+            changed.set()
+
+
+def _content(path: Path) -> bytes | None:
+    """None where it can't be read; whoever reads it next says why."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None

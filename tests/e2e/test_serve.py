@@ -46,6 +46,8 @@ async def test_a_changed_file_takes_effect_and_running_requests_go_on(tmp_path: 
 
             await eventually(changed, "the policy is the file's")
             assert b"data:" in await anext(chunks)
+        # The log is beside it and has changed all the while.
+        assert gateway.log.read_text().count("configuration read again") == 1
 
 
 async def test_a_file_that_cant_be_used_is_refused_and_the_old_one_stays(tmp_path: Path) -> None:
