@@ -1,71 +1,19 @@
-import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 
 import pytest
+from membership_world import SOURCES, A, World, membership_world, replica, update
 
-from gateway.config import Config
-from gateway.fleet.membership import Membership
-from gateway.kv.actions import FeedCounters
 from gateway.kv.sources import Source
-from gateway.kv.subscriber import Subscriber
-from gateway.kv.update import Update
-from gateway.metrics import Metrics
-from gateway.prompt.library import Library
-from gateway.relay.origin import Origin
-from gateway.relay.pool import Pool
-from routing.fleet import Fleet, ModelCard, Replica
-from routing.fresh import FreshRoutes
-from routing.history import RouteHistory
-from routing.index import PrefixIndex
 from routing.ledger import Change, Drop, Put, Wipe
-from routing.types import BlockHash, EngineId, Namespace, PrefixMatch, ReplicaId, Tier
+from routing.types import BlockHash, Namespace, PrefixMatch, Tier
 
-A = EngineId(ReplicaId("127.0.0.1:9"), 0)
 CHAIN = [BlockHash(number) for number in range(4)]
-SOURCES: Mapping[int, Source] = {0: Source("tcp://127.0.0.1:9", None, "")}
-
-
-def replica(*, block_size: int = 16, root: str = "/nowhere") -> Replica:
-    return Replica(A.replica, "http://127.0.0.1:9", (ModelCard("m", root),), block_size=block_size)
-
-
-def update(
-    generation: int, changes: Sequence[Change], *, block_size: int = 16, unjudged: frozenset[int] = frozenset()
-) -> Update:
-    return Update(A, generation, changes, block_size, unjudged, FeedCounters())
-
-
-@dataclass
-class World:
-    fleet: Fleet
-    index: PrefixIndex
-    fresh: FreshRoutes
-    membership: Membership
 
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
-    fleet, index, fresh = Fleet(), PrefixIndex(), FreshRoutes(2.0)
-    subscriber = Subscriber(asyncio.get_running_loop(), lambda update: None, b"")
-    with ThreadPoolExecutor(1) as executor:
-        async with asyncio.TaskGroup() as group:
-            library = Library(Config(), executor, group)
-            membership = Membership(
-                fleet,
-                index,
-                fresh,
-                RouteHistory(100, 60.0),
-                subscriber,
-                library,
-                lambda url: Pool(Origin.parse(url)),
-                Metrics(),
-            )
-            yield World(fleet, index, fresh, membership)
-            library.close()
-    membership.close()
-    subscriber.close()
+    async with membership_world() as world:
+        yield world
 
 
 async def test_what_an_engine_tells_is_in_the_index(world: World) -> None:

@@ -6,54 +6,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from kv_books import MODEL, SECRET, Books
 from recorded import Message, recorded, recordings
 
-from gateway.kv.actions import Action, Apply, Clear
-from gateway.kv.feed import Feed
 from gateway.kv.wire import decode
 from routing.blocks import block_hashes, root_hash
-from routing.ledger import Change, Drop, Ledger, Put
-from routing.types import BlockHash, Tier
-
-SECRET, MODEL = b"", "m"
-
-
-class Books:
-    """Feed and ledger of one engine, and what the index then holds."""
-
-    def __init__(self, *, replayable: bool = False, host_tokens: int = 0) -> None:
-        self.feed = Feed(replayable=replayable)
-        self.ledger = Ledger(SECRET, MODEL, host_tokens=host_tokens)
-        self.held: dict[Tier, set[BlockHash]] = {Tier.GPU: set(), Tier.CPU: set()}
-        self.ignored: Counter[str] = Counter()
-        self.perform(self.feed.start(0.0))
-
-    def live(self, messages: Sequence[Message]) -> "Books":
-        for message in messages:
-            self.perform(self.feed.live(message.seq, message.payload, 0.0))
-        return self
-
-    def perform(self, actions: Sequence[Action]) -> None:
-        for action in actions:
-            if isinstance(action, Clear):
-                self._take(self.ledger.clear())
-            elif isinstance(action, Apply):
-                self.ignored.update(action.batch.ignored)
-                for event in action.batch.events:
-                    self._take(self.ledger.apply(event))
-
-    def blocks(self) -> tuple[int, int]:
-        return len(self.held[Tier.GPU]), len(self.held[Tier.CPU])
-
-    def _take(self, changes: Sequence[Change]) -> None:
-        for change in changes:
-            if isinstance(change, Put):
-                self.held[change.tier] |= set(change.blocks)
-            elif isinstance(change, Drop):
-                self.held[change.tier] -= set(change.blocks)
-            else:
-                for tier in self.held if change.tier is None else [change.tier]:
-                    self.held[tier].clear()
+from routing.types import Tier
 
 
 def copies(messages: Sequence[Message]) -> Counter[tuple[str, int]]:
