@@ -5,9 +5,10 @@ import json
 import sys
 from pathlib import Path
 
-from loadtest.bounds import Lookup, infinite, pooled_belady, pooled_lru
+from loadtest.bounds import infinite, pooled_belady, pooled_lru
 from loadtest.replica.timing import PROFILES
-from loadtest.traces.mooncake import BLOCK_SIZE, TraceError, load
+from loadtest.traces.files import load
+from loadtest.traces.trace import TraceError
 
 REPLICA_TOKENS = PROFILES["qwen3-32b-h100"].l0_tokens
 FLEETS = (4, 8, 16, 32, 64)
@@ -16,7 +17,7 @@ FLEETS = (4, 8, 16, 32, 64)
 def main() -> int:
     """Returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m loadtest.traces", description=__doc__)
-    parser.add_argument("file", type=Path, help="a trace in Mooncake's form")
+    parser.add_argument("file", type=Path, help="a trace: Mooncake's form, agents' sessions (.gz) or Azure's (.csv)")
     parser.add_argument(
         "--tokens",
         type=int,
@@ -26,16 +27,16 @@ def main() -> int:
     )
     args = parser.parse_args()
     try:
-        requests = load(args.file)
+        trace = load(args.file)
     except (OSError, TraceError) as error:
         print(error, file=sys.stderr)
         return 1
-    lookups = [Lookup(request.prompt_tokens, request.reusable, request.full) for request in requests]
-    ideal = infinite(lookups, BLOCK_SIZE)
-    print(json.dumps({"trace": args.file.name, "requests": len(requests), "ideal_hit_ratio": round(ideal, 4)}))
+    lookups = list(trace.lookups())
+    ideal = infinite(lookups, trace.block_size)
+    print(json.dumps({"trace": trace.name, "requests": len(lookups), "ideal_hit_ratio": round(ideal, 4)}))
     for tokens in args.tokens:
-        blocks = tokens // BLOCK_SIZE
-        lru, belady = pooled_lru(lookups, BLOCK_SIZE, blocks), pooled_belady(lookups, BLOCK_SIZE, blocks)
+        blocks = tokens // trace.block_size
+        lru, belady = pooled_lru(lookups, trace.block_size, blocks), pooled_belady(lookups, trace.block_size, blocks)
         print(json.dumps({"tokens": tokens, "pooled_lru": round(lru, 4), "pooled_belady": round(belady, 4)}))
     return 0
 
