@@ -23,17 +23,17 @@ from gateway.fleet.membership import Membership
 from gateway.fleet.probe import Probe
 from gateway.fleet.supervisor import Watch
 from gateway.kv.subscriber import Subscriber
-from gateway.log import RequestLog
 from gateway.metrics import Metrics
 from gateway.prompt.library import Library
 from gateway.prompt.parity import ParityCheck
 from gateway.prompt.remote import RemoteReader
-from gateway.relay.account import Accounts
+from gateway.relay.account import Accounts, Ended
 from gateway.relay.forward import Forwarder
 from gateway.relay.limits import Limits
 from gateway.relay.origin import Origin
 from gateway.relay.pool import Pool
 from gateway.relay.watch import Receive, Send
+from gateway.request_log import RequestLog
 from gateway.state import StateCollector
 from gateway.stored import StoredAnswers
 from routing.fleet import Fleet
@@ -84,8 +84,10 @@ class Gateway:
         check = ParityCheck(client)
         canary = Canary(self._fleet, self._library, check, config.parity_interval, self.metrics, monotonic)
         self._requests = RequestLog(sys.stderr)
-        write = self._requests.write if logging.getLogger("kvgate.request").isEnabledFor(logging.INFO) else None
-        accounts = Accounts(self.metrics, write, self._chooser.miscounted)
+        listeners: list[Callable[[Ended], None]] = []
+        if logging.getLogger("kvgate.request").isEnabledFor(logging.INFO):
+            listeners.append(self._requests.write)
+        accounts = Accounts(self.metrics, self._chooser.miscounted, listeners)
         forwarder = Forwarder(self._fleet, self._membership, accounts, router.withdraw, monotonic)
         self.openai = OpenAI(
             self._chooser, self._fleet, forwarder, config.limits, self.metrics, StoredAnswers(), monotonic

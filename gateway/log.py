@@ -1,16 +1,13 @@
 """Logging: one line an event, to standard error."""
 
-import asyncio
 import logging
 import sys
 import time
-from typing import TextIO
 
 _FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
-_HELD_SECONDS = 0.1
 
 
-class _Times:
+class Times:
     """UTC times to the second; each second's text is made once, since there is a line for every request."""
 
     _second = 0
@@ -26,7 +23,7 @@ class _Times:
 
 
 class _Formatter(logging.Formatter):
-    _times = _Times()
+    _times = Times()
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
         return self._times.text(record.created)
@@ -44,28 +41,3 @@ def configure(level: str) -> None:
     logging.getLogger("httpcore").setLevel(logging.WARNING)
     # And one for each change beside the configuration's file: of the log itself, if that is there.
     logging.getLogger("watchfiles").setLevel(logging.WARNING)
-
-
-class RequestLog:
-    """The one line of each request, in the same form as all others, at level INFO.
-
-    Lines are held for a tenth of a second and written together: through `logging`, one by one, they would cost a fifth
-    of what a request does. Belongs to the event loop.
-    """
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._times = _Times()
-        self._lines: list[str] = []
-
-    def write(self, message: str) -> None:
-        """Add a line."""
-        if not self._lines:
-            asyncio.get_running_loop().call_later(_HELD_SECONDS, self.flush)
-        self._lines.append(f"{self._times.text(time.time())} INFO kvgate.request {message}\n")
-
-    def flush(self) -> None:
-        """Write what is held."""
-        lines, self._lines = self._lines, []
-        self._stream.write("".join(lines))
-        self._stream.flush()

@@ -1,8 +1,9 @@
-"""What is written down when a request ends: metrics, the prediction against the truth, one log line."""
+"""What is counted when a request ends: metrics, and the prediction against the truth."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import NamedTuple
 
 from gateway.metrics import Metrics
 from gateway.relay.inbound import Inbound
@@ -12,20 +13,34 @@ from routing.decision import Decision
 logger = logging.getLogger(__name__)
 
 
+class Ended(NamedTuple):
+    """A request that a replica answered, when all of it is over: what there is to tell about it."""
+
+    inbound: Inbound
+    decision: Decision
+    outcome: Outcome
+    how: str
+    """the metric's `outcome`: that of the relay, or `engine_error`"""
+    ttft: float | None
+    """seconds from arrival to the answer's first byte; None if none came"""
+    duration: float
+    """seconds from arrival to the end"""
+
+
 class Accounts:
     """Keeps the books of forwarded requests.
 
-    write: takes the line of each request; None for none.
     on_miscount: called with the model of a prompt that the engine counted otherwise than the gateway: their tokens
     differ, so what is predicted for it can't be trusted.
+    listeners: called with each request that ended, in the event loop; they must be quick and must not raise.
     """
 
     def __init__(
-        self, metrics: Metrics, write: Callable[[str], None] | None, on_miscount: Callable[[str], None]
+        self, metrics: Metrics, on_miscount: Callable[[str], None], listeners: Sequence[Callable[[Ended], None]] = ()
     ) -> None:
         self._metrics = metrics
         self._on_miscount = on_miscount
-        self._write = write
+        self._listeners = listeners
         # To find a series by its labels is most of what counting costs.
         self._requests = cache(metrics.requests.labels)
         self._duration = cache(metrics.duration.labels)
@@ -40,15 +55,18 @@ class Accounts:
         model, policy, replica = inbound.model, decision.policy, decision.engine.replica
         failed = outcome.failed or outcome.status >= 500
         how = "engine_error" if failed and outcome.ending is Ending.COMPLETE else outcome.ending.value
+        duration = now - inbound.arrived
         self._requests(model, policy, replica, how, str(outcome.status)).inc()
-        self._duration(model, policy, replica).observe(now - inbound.arrived)
+        self._duration(model, policy, replica).observe(duration)
         ttft = None
         if outcome.first_byte_at is not None:
             ttft = outcome.first_byte_at - inbound.arrived
             self._ttft(model, policy, replica).observe(ttft)
         self._compare(inbound, decision, block_size, outcome)
-        if self._write is not None:
-            self._write(_line(inbound, decision, outcome, how, ttft, now - inbound.arrived))
+        if self._listeners:
+            ended = Ended(inbound, decision, outcome, how, ttft, duration)
+            for listener in self._listeners:
+                listener(ended)
 
     def _compare(self, inbound: Inbound, decision: Decision, block_size: int, outcome: Outcome) -> None:
         model, usage = inbound.model, outcome.usage
@@ -72,15 +90,3 @@ class Accounts:
         outcome_name = "exact" if error == 0 else "over" if error > 0 else "under"
         self._prediction(replica, policy, outcome_name).inc()
         self._prediction_error(replica, policy).observe(error / block_size)
-
-
-def _line(inbound: Inbound, decision: Decision, outcome: Outcome, how: str, ttft: float | None, duration: float) -> str:
-    """A request in one line: never text, tokens or keys."""
-    usage = outcome.usage
-    prompt, cached = (usage.prompt_tokens, usage.cached_tokens) if usage else (None, None)
-    first = "None" if ttft is None else f"{ttft:.4f}"
-    return (
-        f"{inbound.id} model={inbound.model} replica={decision.engine.replica} engine={decision.engine.rank} "
-        f"policy={decision.policy} outcome={how} status={outcome.status} prompt={prompt} cached={cached} "
-        f"predicted={decision.cached_tokens} ttft={first} duration={duration:.4f} reason={decision.reason}"
-    )
