@@ -69,11 +69,15 @@ class Prediction(NamedTuple):
     """what of the prompt must be computed"""
     room: float
     """what the blocks that this prompt pushes out would have saved others"""
+    shared: float = 0.0
+    """shared storage to GPU"""
+    spared: float = 0.0
+    """prefill that shared storage spares; no part of the sum. Where it is less than `shared`, loading does not pay"""
 
     @property
     def ttft(self) -> float:
         """What this request waits for its first token."""
-        return self.queue + self.decode + self.load + self.prefill
+        return self.queue + self.decode + self.load + self.shared + self.prefill
 
     @property
     def cost(self) -> float:
@@ -86,7 +90,15 @@ REUSE_CHANCE = 0.5
 
 
 def predict(
-    profile: Profile, load: EngineLoad, l0: int, l1: int, prompt: int, evicted: int, waiting_prompt: float
+    profile: Profile,
+    load: EngineLoad,
+    l0: int,
+    l1: int,
+    prompt: int,
+    evicted: int,
+    waiting_prompt: float,
+    l2: int = 0,
+    loading_l2: float = 0.0,
 ) -> Prediction:
     """Predict a request's time to first token on one engine.
 
@@ -94,18 +106,22 @@ def predict(
     prompt: its tokens, >= l1.
     evicted: cached tokens that its new blocks push out there.
     waiting_prompt: tokens that a waiting request of somebody else is thought to prefill.
+    l2: tokens beyond l1 that it loads from shared storage, which takes `loading_l2` seconds. An engine loads what it
+    finds whether that pays or not, so a load that does not pay is counted as what it is.
 
     Prompts in front are prefilled in the same engine steps as long as these have room, so the fixed part is paid once
     a step, not once a prompt.
     """
     in_front = load.pending_tokens + load.others_waiting * waiting_prompt
-    new = prompt - l1
+    held = l1 + l2
+    new = prompt - held
     steps = ceil((in_front + new) / profile.prefill_chunk) or 1
     queue = profile.prefill_per_token * in_front + profile.prefill_base * (steps - 1)
-    prefill = profile.prefill(new, l1)
+    prefill = profile.prefill(new, held)
     decode = _decode(profile, load, steps, queue + prefill) if load.running else 0.0
     room = REUSE_CHANCE * profile.prefill_per_token * evicted
-    return Prediction(queue, decode, profile.load_l1(l1 - l0), prefill, room)
+    spared = profile.prefill(prompt - l1, l1) - prefill if l2 else 0.0
+    return Prediction(queue, decode, profile.load_l1(l1 - l0), prefill, room, loading_l2, spared)
 
 
 def _decode(profile: Profile, load: EngineLoad, steps: int, prefills: float) -> float:

@@ -50,6 +50,13 @@ class Candidate(NamedTuple):
     prompt: int
     """prompt tokens in all"""
     prediction: Prediction
+    l2: int = 0
+    """prompt tokens beyond those that it will load from shared storage"""
+
+    @property
+    def held(self) -> int:
+        """Prompt tokens that it need not prefill."""
+        return self.l1 + self.l2
 
 
 class Decision(NamedTuple):
@@ -66,6 +73,8 @@ class Decision(NamedTuple):
     """predicted: what the engine will report as cached; None where the prompt was not matched, or not whole"""
     prediction: Prediction
     candidates: Sequence[Candidate]
+    l2_tokens: int = 0
+    """of the held tokens, those that come from shared storage"""
     credited: Sequence[BlockHash] = ()
     """blocks that count as held there until the engine's events speak of them"""
 

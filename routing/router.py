@@ -9,6 +9,7 @@ from routing.errors import NoReplicaAvailable, UnknownModel
 from routing.fleet import Engine, Fleet
 from routing.fresh import FreshRoutes
 from routing.policies import Policy
+from routing.shared import NOTHING_SHARED, SharedPrefix
 from routing.types import BlockHash, EngineId, PrefixMatch, ReplicaId
 
 Matches = Sequence[Mapping[EngineId, PrefixMatch]]
@@ -23,6 +24,7 @@ class _Asked(NamedTuple):
     prompt: Prompt
     match: Mapping[EngineId, PrefixMatch]
     reusable: int
+    shared: SharedPrefix
 
 
 class Router:
@@ -41,10 +43,16 @@ class Router:
         self._mean_new_tokens = 0.0
 
     def candidates(
-        self, request: RouteRequest, matches: Matches, now: float, excluding: Set[ReplicaId] = frozenset()
+        self,
+        request: RouteRequest,
+        matches: Matches,
+        now: float,
+        excluding: Set[ReplicaId] = frozenset(),
+        shared: Sequence[SharedPrefix] = (),
     ) -> Sequence[Candidate]:
         """Every engine that may take the request, with what it costs there.
 
+        shared: for each prompt what lies in shared storage; empty where that was not asked.
         Raises UnknownModel, NoReplicaAvailable.
         """
         serving = self._fleet.serving(request.model)
@@ -56,8 +64,10 @@ class Router:
         bound = [engine for engine in eligible if engine.id.replica == request.replica]
         # vLLM always computes a prompt's last token, so a block that holds it is not a hit.
         asked = [
-            _Asked(prompt, match, max(0, prompt.tokens - 1) if prompt.whole else prompt.tokens)
-            for prompt, match in zip(request.prompts, matches, strict=True)
+            _Asked(prompt, match, max(0, prompt.tokens - 1) if prompt.whole else prompt.tokens, stored)
+            for prompt, match, stored in zip(
+                request.prompts, matches, shared or [NOTHING_SHARED] * len(matches), strict=True
+            )
         ] if matches else []  # fmt: skip
         tokens = request.tokens
         return [self._candidate(engine, asked, tokens, now) for engine in bound or eligible]
@@ -69,22 +79,24 @@ class Router:
         policy: Policy,
         now: float,
         excluding: Set[ReplicaId] = frozenset(),
+        shared: Sequence[SharedPrefix] = (),
     ) -> Decision:
-        """Choose an engine and credit it with the prompt's blocks.
+        """Choose an engine and credit it with the prompt's blocks. shared: as for `candidates`.
 
         Raises UnknownModel, NoReplicaAvailable.
         """
-        candidates = self.candidates(request, matches, now, excluding)
+        candidates = self.candidates(request, matches, now, excluding, shared)
         chosen, reason = policy.choose(candidates)
         decision = Decision(
             engine=chosen.engine,
             policy=policy.name,
             reason=reason,
             prompt_tokens=chosen.prompt,
-            held_tokens=chosen.l1,
-            cached_tokens=chosen.l1 if matches and request.whole else None,
+            held_tokens=chosen.held,
+            cached_tokens=chosen.held if matches and request.whole else None,
             prediction=chosen.prediction,
             candidates=candidates,
+            l2_tokens=chosen.l2,
             credited=self._credit(chosen.engine, request.prompts, matches, now) if matches else (),
         )
         if matches:
@@ -96,22 +108,29 @@ class Router:
         self._fresh.settle(decision.engine, decision.credited)
 
     def _candidate(self, engine: Engine, asked: Sequence[_Asked], tokens: int, now: float) -> Candidate:
-        l0 = l1 = new_blocks = 0
+        l0 = l1 = l2 = new_blocks = 0
+        loading_l2 = 0.0
         id, namespace = engine.id, engine.namespace
         size = namespace.block_size
-        for prompt, match, reusable in asked:
+        for prompt, match, reusable, shared in asked:
             blocks = prompt.chains.get(namespace, ())
             in_gpu, in_any = match.get(id, _NOTHING)
             in_gpu = self._fresh.extend(id, blocks, in_gpu, now)
             in_any = max(in_any, in_gpu)
             most = reusable // size
-            l0 += min(in_gpu, most) * size
-            l1 += min(in_any, most) * size
+            gpu, host = min(in_gpu, most) * size, min(in_any, most) * size
+            l0 += gpu
+            l1 += host
+            beyond = shared.beyond(gpu, host, reusable)
+            l2 += beyond
+            loading_l2 += shared.load(host, beyond)
             new_blocks += len(blocks) - in_gpu
         evicted = self._evicted(engine, new_blocks) * size
         load = engine.load
-        prediction = predict(self._profile, load, l0, l1, tokens, evicted, self._mean_new_tokens)
-        return Candidate(id, load, l0, l1, tokens, prediction)
+        prediction = predict(
+            self._profile, load, l0, l1, tokens, evicted, self._mean_new_tokens, l2=l2, loading_l2=loading_l2
+        )
+        return Candidate(id, load, l0, l1, tokens, prediction, l2)
 
     def _evicted(self, engine: Engine, new_blocks: int) -> int:
         capacity = engine.replica.capacity_blocks

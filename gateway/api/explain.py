@@ -22,7 +22,7 @@ def explanation(
         "replica": chosen.engine.replica,
         "engine": chosen.engine.rank,
         "reason": reason,
-        "cached_tokens": chosen.l1 if request.prompts and request.whole else None,
+        "cached_tokens": chosen.held if request.prompts and request.whole else None,
         "candidates": [_candidate(candidate) for candidate in ranked],
     }
 
@@ -32,7 +32,12 @@ def _candidate(candidate: Candidate) -> Mapping[str, object]:
     return {
         "replica": candidate.engine.replica,
         "engine": candidate.engine.rank,
-        "tokens": {"l0": candidate.l0, "l1": candidate.l1 - candidate.l0, "prefill": candidate.prompt - candidate.l1},
+        "tokens": {
+            "l0": candidate.l0,
+            "l1": candidate.l1 - candidate.l0,
+            "l2": candidate.l2,
+            "prefill": candidate.prompt - candidate.held,
+        },
         "load": {
             "in_flight": load.in_flight,
             "pending": load.pending,

@@ -99,4 +99,8 @@ def decision_headers(inbound: Inbound, decision: Decision) -> list[tuple[bytes, 
     ]
     if decision.cached_tokens is not None:
         headers.append((b"x-kvgate-cached-tokens", b"%d" % decision.cached_tokens))
+    if decision.l2_tokens:
+        shared, spared = decision.prediction.shared, decision.prediction.spared
+        headers.append((b"x-kvgate-l2-tokens", b"%d" % decision.l2_tokens))
+        headers.append((b"x-kvgate-l2-ms", b"load=%.1f saved=%.1f" % (shared * 1e3, (spared - shared) * 1e3)))
     return headers

@@ -31,4 +31,6 @@ class KVAware:
         least = min(map(work, near))
         chosen = self._random.choice([candidate for candidate in near if work(candidate) == least])
         held = f"{chosen.l1} of {chosen.prompt} tokens held" if chosen.prompt else "prompt not matched"
+        if chosen.l2:
+            held += f", {chosen.l2} more in shared storage"
         return Choice(chosen, f"first token soonest ({chosen.prediction.ttft * 1e3:.1f} ms), {held}")
