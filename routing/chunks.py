@@ -45,6 +45,15 @@ class Chunks:
         self._latest: tuple[Sequence[int], int, BlockHash, Sequence[BlockHash]] | None = None
         self._used = False
 
+    @property
+    def used(self) -> bool:
+        """Whether any chunk was announced."""
+        return self._used
+
+    def blocks(self) -> Iterable[BlockHash]:
+        """All that lie in host memory as parts of chunks."""
+        return self._copies
+
     def __contains__(self, hash_: EngineHash) -> bool:
         return hash_ in self._places
 

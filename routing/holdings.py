@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from routing.books import Books, Copies
 from routing.types import BlockHash, EngineHash, Tier
 
 
@@ -14,6 +15,43 @@ class Holdings:
     def __init__(self) -> None:
         self._copies: dict[tuple[Tier, int], dict[BlockHash, int]] = {}
         self._judged: list[int] = []
+
+    @property
+    def judged(self) -> Sequence[int]:
+        """The groups that all have to hold a block."""
+        return self._judged
+
+    def uncommon(self, block: BlockHash) -> tuple[Copies, ...]:
+        """Every place's copies of a block; empty if there is at most one in each tier, in the only group judged."""
+        found = tuple(
+            Copies(tier, group, count)
+            for (tier, group), copies in self._copies.items()
+            if (count := copies.get(block)) is not None
+        )
+        if all(count == 1 and self._judged == [group] for _, group, count in found):
+            return ()
+        return found
+
+    def blocks(self, tier: Tier) -> Sequence[BlockHash]:
+        """All that count as held in this tier."""
+        if not self._judged:
+            return ()
+        first, *others = [self._copies.get((tier, group), {}) for group in self._judged]
+        return [block for block in first if all(block in copies for copies in others)]
+
+    def restore(self, books: Books) -> None:
+        """Count what the books say, as it was counted there; chunks' copies are not among it."""
+        traits = books.traits
+        self._judged = list(traits.judged)
+        for tier in (Tier.GPU,) if traits.chunks else (Tier.GPU, Tier.CPU):
+            held = books.held.get(tier, frozenset())
+            common = [block for block in books.names.values() if block in held and block not in books.copies]
+            for group in self._judged:
+                self._copies[tier, group] = dict.fromkeys(common, 1)
+            for block, copies in books.copies.items():
+                for place in copies:
+                    if place.tier is tier:
+                        self._copies.setdefault((tier, place.group), {})[block] = place.number
 
     def judge(self, group: int) -> Sequence[Tier]:
         """From now on a block must be in `group` too. Returns the tiers in which therefore nothing is held any more."""

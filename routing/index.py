@@ -4,13 +4,13 @@ One bitmask for each block, two bits for each engine (GPU, CPU). The block hashe
 held as far as the masks along its chain keep the engine's bit.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from routing.ledger import Change, Drop, Put, Wipe
+from routing.prefixes import BITS, prefix_matches
 from routing.slots import Slots
 from routing.types import BlockHash, EngineId, PrefixMatch, Tier
 
-_BITS = 2
 _LINEAR_UP_TO = 1024
 INDEXED_TIERS = (Tier.GPU, Tier.CPU)
 """The tiers that belong to one engine; what is shared is asked elsewhere."""
@@ -37,12 +37,17 @@ class PrefixIndex:
         held = self._held.get(engine)
         return len(held[tier]) if held and tier in INDEXED_TIERS else 0
 
+    def blocks(self, engine: EngineId, tier: Tier) -> Set[BlockHash]:
+        """The blocks that the engine holds in this tier, as they are now."""
+        held = self._held.get(engine)
+        return held[tier] if held and tier in INDEXED_TIERS else frozenset()
+
     def apply(self, engine: EngineId, changes: Sequence[Change]) -> None:
         """Take in what a ledger derived from the engine's events, in order."""
         held = self._held.get(engine)
         if held is None:
             held = self._held[engine] = tuple(set() for _ in INDEXED_TIERS)
-        shift = self._slots.take(engine) * _BITS
+        shift = self._slots.take(engine) * BITS
         for change in changes:
             match change:
                 case Put(tier, blocks) if tier in INDEXED_TIERS:
@@ -62,29 +67,9 @@ class PrefixIndex:
 
     def match(self, blocks: Sequence[BlockHash]) -> dict[EngineId, PrefixMatch]:
         """How long a prefix of `blocks` each engine holds; engines that hold nothing are absent."""
-        in_gpu = in_any = self._slots.mask(_BITS)
-        gpu_ends: list[tuple[int, int]] = []
-        any_ends: list[tuple[int, int]] = []
         runs = self._runs if len(blocks) <= _LINEAR_UP_TO else self._galloped_runs
-        for depth, mask in runs(blocks):
-            left = in_gpu & ~mask
-            if left:
-                gpu_ends.append((left, depth))
-                in_gpu ^= left
-            left = in_any & ~(mask | mask >> 1)
-            if left:
-                any_ends.append((left, depth))
-                in_any ^= left
-                if not in_any:
-                    break
-        gpu_ends.append((in_gpu, len(blocks)))
-        any_ends.append((in_any, len(blocks)))
-        l0 = self._by_slot(gpu_ends)
-        return {
-            self._slots.owner(slot): PrefixMatch(l0[slot], count)
-            for slot, count in self._by_slot(any_ends).items()
-            if count
-        }
+        found = prefix_matches(runs(blocks), self._slots.mask(BITS), len(blocks))
+        return {self._slots.owner(slot): match for slot, match in found.items()}
 
     def _runs(self, blocks: Sequence[BlockHash]) -> Iterator[tuple[int, int]]:
         """(first index, mask) of each run of blocks with the same holders."""
@@ -121,15 +106,6 @@ class PrefixIndex:
                 else:
                     other = middle
             start = other
-
-    def _by_slot(self, ends: Sequence[tuple[int, int]]) -> dict[int, int]:
-        counts: dict[int, int] = {}
-        for bits, depth in ends:
-            while bits:
-                lowest = bits & -bits
-                counts[(lowest.bit_length() - 1) // _BITS] = depth
-                bits ^= lowest
-        return counts
 
     def _put(self, held: set[BlockHash], bit: int, blocks: Sequence[BlockHash]) -> None:
         masks = self._masks

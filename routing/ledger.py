@@ -1,15 +1,16 @@
 """One engine's event history -> what it holds: engine hashes resolved to ours, copies counted."""
 
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import cast
 
 from routing.blocks import block_hashes, extended_block_hashes, root_hash
+from routing.books import Books, Entries, Traits
 from routing.changes import Change, Drop, Put, Wipe
 from routing.chunks import Chunks, ChunkStored
 from routing.events import BlockRemoved, BlockStored, KVEvent
 from routing.holdings import Holdings
+from routing.journal import Journal
+from routing.names import Names
 from routing.types import BlockHash, EngineHash, Tier
 from routing.waiting import Waiting
 
@@ -28,25 +29,27 @@ class Ledger:
     * A range that starts at position 0 adds no second copy of a block: that is how vLLM reports a hit under
       `kv_cache_report_mode: full`, and it looks the same as a twin. A true twin from there (a prompt that may not read
       the cache) is then counted once and given up with its first removal.
-    * Once the engine has offloaded a block, a name outlives its block by `remembered` removals: another copy may be
-      announced later.
 
     secret, model: what names depend on (`blocks.root_hash`).
-    remembered: names kept of blocks that are gone.
+    remembered, journal: see `Names`.
     waiting: blocks without a name kept at most.
     host_tokens: what LMCache inside the engine keeps in host memory. It does not say what it drops, so its chunks count
       up to this many tokens, and not at all if that is 0.
     """
 
     def __init__(
-        self, secret: bytes, model: str, *, remembered: int = 8192, waiting: int = 16384, host_tokens: int = 0
+        self,
+        secret: bytes,
+        model: str,
+        *,
+        remembered: int = 8192,
+        waiting: int = 16384,
+        host_tokens: int = 0,
+        journal: Journal | None = None,
     ) -> None:
         self._secret = secret
         self._model = model
-        self._remembered = remembered
-        self._names: dict[EngineHash, BlockHash] = {}
-        self._gone: deque[EngineHash] = deque()
-        self._offloads = False
+        self._names = Names(remembered, journal)
         self._holdings = Holdings()
         self._waiting = Waiting(waiting)
         self._chunks = Chunks(host_tokens)
@@ -62,15 +65,12 @@ class Ledger:
 
     @property
     def unjudged_groups(self) -> frozenset[int]:
-        """KV-cache groups that can shorten a hit and are not judged here (sliding window, mamba).
-
-        If there are any, a prefix found in the index is an upper bound.
-        """
+        """KV-cache groups that can shorten a hit and are not judged: with any, a prefix found is an upper bound."""
         return frozenset(self._unjudged)
 
     @property
     def orphans(self) -> int:
-        """Blocks the engine holds that have no name."""
+        """Blocks held that have no name."""
         return len(self._waiting)
 
     @property
@@ -93,10 +93,27 @@ class Ledger:
             return self._store_chunk(event)
         return self._reset_gpu()
 
+    def entries(self) -> Entries:
+        """What has changed in the books since the last call. There must be a journal."""
+        traits = Traits(self._block_size, tuple(self._holdings.judged), self._names.offloads, self._chunks.used)
+        return self._names.entries(self._holdings, traits)
+
+    def whole(self) -> tuple[list[Change], Entries]:
+        """All that is booked, for a place that has nothing of it. There must be a journal."""
+        self._names.touch(self._names)
+        in_cpu = list({*self._holdings.blocks(Tier.CPU), *self._chunks.blocks()})
+        return [Wipe(None), Put(Tier.GPU, self._holdings.blocks(Tier.GPU)), Put(Tier.CPU, in_cpu)], self.entries()
+
+    def restore(self, books: Books) -> list[Change]:
+        """Go on from books kept elsewhere. To be called first. Returns what of them can't be gone on with."""
+        self._block_size = books.traits.block_size
+        self._holdings.restore(books)
+        self._names.restore(books, self._holdings)
+        return [Wipe(Tier.CPU)] if books.traits.chunks else []
+
     def clear(self) -> list[Change]:
         """Forget all that the engine holds: it restarted, or events were lost."""
         self._names.clear()
-        self._gone.clear()
         self._holdings.clear()
         self._waiting.clear()
         self._chunks.clear()
@@ -139,8 +156,9 @@ class Ledger:
 
     def _refer(self, event: BlockStored) -> list[Change]:
         """Book blocks by their hashes alone."""
-        self._offloads = self._offloads or event.tier is not Tier.GPU
-        blocks, nameless = self._look_up(event.hashes)
+        self._names.touch(event.hashes)
+        self._names.offloads |= event.tier is not Tier.GPU
+        blocks, nameless = self._names.look_up(event.hashes)
         if nameless:
             self._waiting.add((event.tier, event.group), nameless)
         return self._put(event.tier, event.group, blocks)
@@ -148,14 +166,15 @@ class Ledger:
     def _remove(self, event: BlockRemoved) -> list[Change]:
         if event.tier is Tier.STORAGE:
             return []
-        blocks, nameless = self._look_up(event.hashes)
+        self._names.touch(event.hashes)
+        blocks, nameless = self._names.look_up(event.hashes)
         dropped = self._holdings.remove(event.tier, event.group, blocks)
         for hash_ in nameless:
             if event.tier is Tier.CPU and hash_ in self._chunks:
                 dropped += self._chunks.remove(hash_)
             else:
                 self._waiting.remove((event.tier, event.group), hash_)
-        self._retire(event.hashes)
+        self._names.retire(event.hashes, self._holdings)
         return [Drop(event.tier, dropped)] if dropped else []
 
     def _store_chunk(self, chunk: ChunkStored) -> list[Change]:
@@ -170,7 +189,7 @@ class Ledger:
     def _reset_gpu(self) -> list[Change]:
         self._holdings.wipe(Tier.GPU)
         self._waiting.wipe(Tier.GPU)
-        self._retire(self._names)
+        self._names.retire(list(self._names), self._holdings)
         return [Wipe(Tier.GPU)]
 
     def _fits(self, event: BlockStored, changes: list[Change]) -> bool:
@@ -187,6 +206,7 @@ class Ledger:
                 changes += self.clear()
             self._block_size = size
         if not self._holdings.judges(group):
+            self._names.touch(self._names)
             changes += [Wipe(tier) for tier in self._holdings.judge(group)]
         return True
 
@@ -195,7 +215,7 @@ class Ledger:
             blocks = extended_block_hashes(event.tokens, event.block_size, parent, event.extras)
         else:
             blocks = block_hashes(event.tokens, event.block_size, parent)
-        self._names.update(zip(event.hashes, blocks, strict=True))
+        self._names.give(event.hashes, blocks)
         self._chunks.see(event.tokens, event.block_size, parent, blocks)
         return blocks
 
@@ -214,16 +234,8 @@ class Ledger:
                 named += event.hashes
                 followers += event.hashes
         # Some were removed while they waited: names without a block.
-        self._retire(followers)
+        self._names.retire(followers, self._holdings)
         return changes
-
-    def _look_up(self, hashes: Sequence[EngineHash]) -> tuple[list[BlockHash], list[EngineHash]]:
-        """Our names of those that have one, and the others."""
-        found = list(map(self._names.get, hashes))
-        if None not in found:
-            return cast(list[BlockHash], found), []
-        nameless = [hash_ for hash_, block in zip(hashes, found, strict=True) if block is None]
-        return [block for block in found if block is not None], nameless
 
     def _is_counted(self, tier: Tier, group: int, hash_: EngineHash) -> bool:
         block = self._names.get(hash_)
@@ -234,12 +246,3 @@ class Ledger:
     def _put(self, tier: Tier, group: int, blocks: Sequence[BlockHash]) -> list[Change]:
         new = self._holdings.add(tier, group, blocks)
         return [Put(tier, new)] if new else []
-
-    def _retire(self, hashes: Iterable[EngineHash]) -> None:
-        """Forget names of blocks that are gone: at once, or the oldest ones of those remembered."""
-        if self._offloads:
-            gone = self._gone
-            gone.extend(hashes)
-            hashes = [gone.popleft() for _ in range(len(gone) - self._remembered)]
-        for hash_ in self._holdings.without(self._names, hashes):
-            self._names.pop(hash_, None)

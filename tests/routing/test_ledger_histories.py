@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from routing.blocks import block_hashes, root_hash
+from routing.books import Books, Copies
 from routing.events import AllBlocksCleared, BlockRemoved, BlockStored, KVEvent
+from routing.journal import Journal
 from routing.ledger import Change, Drop, Ledger, Put, Wipe
 from routing.types import BlockHash, EngineHash, Tier
 
@@ -136,3 +138,28 @@ def test_joining_late_never_claims_what_the_engine_does_not_hold(
             if number >= joined:
                 take(held, ledger.apply(event))
         assert held <= {(tier, name(block)) for (tier, block), copies in engine.held.items() if copies}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(steps, max_size=60), st.one_of(st.sets(st.integers(0, 60)), st.just(set(range(60)))))
+def test_another_ledger_goes_on_exactly_from_what_was_kept(
+    history: list[tuple[str, Text, object]], handed_over: set[int]
+) -> None:
+    engine, ledger = Engine(), Ledger(SECRET, MODEL, journal=Journal())
+    held: set[tuple[Tier, BlockHash]] = set()
+    names: dict[EngineHash, BlockHash] = {}
+    copies: dict[BlockHash, tuple[Copies, ...]] = {}
+    for number, (kind, text, how) in enumerate(history):
+        for event in run(engine, kind, text, how):
+            take(held, ledger.apply(event))
+        entries = ledger.entries()
+        names |= {hash_: block for hash_, block in entries.names.items() if block is not None}
+        for hash_ in [hash_ for hash_, block in entries.names.items() if block is None]:
+            names.pop(hash_, None)
+        copies |= entries.copies
+        if number in handed_over:
+            in_tiers = {tier: {block for place, block in held if place is tier} for tier in (Tier.GPU, Tier.CPU)}
+            counted = {block: places for block, places in copies.items() if places}
+            ledger = Ledger(SECRET, MODEL, journal=Journal())
+            assert ledger.restore(Books(names, in_tiers, counted, entries.traits)) == []
+        assert held == {(tier, name(block)) for (tier, block), copies in engine.held.items() if copies}
