@@ -1,6 +1,8 @@
 """The metrics that are counted as things happen: names, labels and what they mean. For the others see `state.py`."""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Gauge
+
+from gateway.tally import Counter, Histogram
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _MILLIS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25)
@@ -14,13 +16,13 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
 
         def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(f"kvgate_{name}", text, labels, registry=registry)
+            return Counter(f"kvgate_{name}", text, labels, registry)
 
         def gauge(name: str, text: str, *labels: str) -> Gauge:
             return Gauge(f"kvgate_{name}", text, labels, registry=registry)
 
         def histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-            return Histogram(f"kvgate_{name}", text, labels, buckets=buckets, registry=registry)
+            return Histogram(f"kvgate_{name}", text, buckets, labels, registry)
 
         self.requests = counter(
             "requests", "Requests that ended, by outcome", "model", "policy", "replica", "outcome", "status"

@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 from gateway.metrics import Metrics
 from gateway.relay.inbound import Inbound
 from gateway.relay.response import Ending, Outcome
+from gateway.relay.usage import Usage
 from routing.decision import Decision
 
 logger = logging.getLogger(__name__)
@@ -41,52 +42,55 @@ class Accounts:
         self._metrics = metrics
         self._on_miscount = on_miscount
         self._listeners = listeners
-        # To find a series by its labels is most of what counting costs.
-        self._requests = cache(metrics.requests.labels)
-        self._duration = cache(metrics.duration.labels)
-        self._ttft = cache(metrics.ttft.labels)
-        self._prompt_tokens = cache(metrics.prompt_tokens.labels)
-        self._cached_tokens = cache(metrics.cached_tokens.labels)
-        self._prediction = cache(metrics.prediction.labels)
-        self._prediction_error = cache(metrics.prediction_error.labels)
+        self._books = cache(partial(_Book, metrics))
 
     def ended(self, inbound: Inbound, decision: Decision, block_size: int, outcome: Outcome, now: float) -> None:
         """A request that a replica answered is over. now: seconds of the clock that `inbound.arrived` is of."""
-        model, policy, replica = inbound.model, decision.policy, decision.engine.replica
+        book = self._books(inbound.model, decision.policy, decision.engine.replica)
         failed = outcome.failed or outcome.status >= 500
         how = "engine_error" if failed and outcome.ending is Ending.COMPLETE else outcome.ending.value
         duration = now - inbound.arrived
-        self._requests(model, policy, replica, how, str(outcome.status)).inc()
-        self._duration(model, policy, replica).observe(duration)
-        ttft = None
-        if outcome.first_byte_at is not None:
-            ttft = outcome.first_byte_at - inbound.arrived
-            self._ttft(model, policy, replica).observe(ttft)
-        self._compare(inbound, decision, block_size, outcome)
+        ttft = None if outcome.first_byte_at is None else outcome.first_byte_at - inbound.arrived
+        book.requests(how, outcome.status).inc()
+        book.duration.observe(duration)
+        if ttft is not None:
+            book.ttft.observe(ttft)
+        if outcome.usage is not None:
+            self._compare(book, inbound, decision, block_size, outcome.usage)
         if self._listeners:
             ended = Ended(inbound, decision, outcome, how, ttft, duration)
             for listener in self._listeners:
                 listener(ended)
 
-    def _compare(self, inbound: Inbound, decision: Decision, block_size: int, outcome: Outcome) -> None:
-        model, usage = inbound.model, outcome.usage
-        if usage is None:
+    def _compare(self, book: "_Book", inbound: Inbound, decision: Decision, block_size: int, usage: Usage) -> None:
+        book.prompt_tokens.inc(usage.prompt_tokens)
+        if usage.cached_tokens is not None:
+            book.cached_tokens.inc(usage.cached_tokens)
+        predicted = decision.cached_tokens
+        if predicted is None:
             return
-        self._prompt_tokens(model, decision.policy).inc(usage.prompt_tokens)
-        if decision.cached_tokens is not None and decision.prompt_tokens != usage.prompt_tokens:
-            self._metrics.miscounted.labels(model).inc()
-            self._on_miscount(model)
+        if decision.prompt_tokens != usage.prompt_tokens:
+            self._metrics.miscounted.labels(inbound.model).inc()
+            self._on_miscount(inbound.model)
             logger.error(
                 "model %s: a prompt has %d tokens, not %d: tokenizer, template or settings differ from the engine's",
-                model, usage.prompt_tokens, decision.prompt_tokens,
+                inbound.model, usage.prompt_tokens, decision.prompt_tokens,
             )  # fmt: skip
-        if usage.cached_tokens is None:
+        if usage.cached_tokens is None or not inbound.single:
             return
-        self._cached_tokens(model, decision.policy).inc(usage.cached_tokens)
-        if decision.cached_tokens is None or not inbound.single:
-            return
-        error = decision.cached_tokens - usage.cached_tokens
-        replica, policy = decision.engine.replica, decision.policy
-        outcome_name = "exact" if error == 0 else "over" if error > 0 else "under"
-        self._prediction(replica, policy, outcome_name).inc()
-        self._prediction_error(replica, policy).observe(error / block_size)
+        error = predicted - usage.cached_tokens
+        book.prediction("exact" if error == 0 else "over" if error > 0 else "under").inc()
+        book.prediction_error.observe(error / block_size)
+
+
+class _Book:
+    """The series of one model, policy and replica: to find a series by its labels is most of what counting costs."""
+
+    def __init__(self, metrics: Metrics, model: str, policy: str, replica: str) -> None:
+        self.requests = cache(lambda how, status: metrics.requests.labels(model, policy, replica, how, str(status)))
+        self.duration = metrics.duration.labels(model, policy, replica)
+        self.ttft = metrics.ttft.labels(model, policy, replica)
+        self.prompt_tokens = metrics.prompt_tokens.labels(model, policy)
+        self.cached_tokens = metrics.cached_tokens.labels(model, policy)
+        self.prediction = cache(lambda outcome: metrics.prediction.labels(replica, policy, outcome))
+        self.prediction_error = metrics.prediction_error.labels(replica, policy)
