@@ -103,4 +103,3 @@ def _checked(values: tuple[str, ...], labels: Sequence[str]) -> tuple[str, ...]:
     if len(values) != len(labels):
         raise ValueError(f"{len(labels)} labels are {', '.join(labels)}, not {values}")
     return values
-

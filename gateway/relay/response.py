@@ -109,7 +109,7 @@ class Relay:
                 now = clock()
                 if self._first_byte_at is None and data:
                     self._note_first_byte(now)
-                data = tap.feed(data, now)
+                data = tap.feed(data)
                 if upstream.ended:
                     return Ending.COMPLETE, data + tap.finish()
                 if data:

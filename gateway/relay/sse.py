@@ -9,6 +9,7 @@ _ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
 _EVENT = re.compile(rb".*?(?:\n\n|\n\r\n|\r\r)|.+", re.DOTALL)
 _LINE = re.compile(rb"\r\n|\n|\r")
 _DONE = re.compile(rb"(?:^|[\r\n])data: ?\[DONE\][ \t]*(?:[\r\n]|$)")
+_ERROR_MARKS = (b'"error"', b"event: error", b"event:error")
 _ERROR = re.compile(rb"(?:^|[\r\n])(?:event: ?error[\r\n]|data: ?\{\s*\"error\"\s*:)")
 _USAGE = re.compile(rb"\"usage\"\s*:\s*\{")
 _FINISH = b'"finish_reason":"'
@@ -18,7 +19,7 @@ _MAX_EVENT = 1_048_576
 
 
 class StreamTap:
-    """Notes when the first event came, the last usage, an error, and whether the stream said it was done.
+    """Notes the last usage, an error, and whether the stream said it was done.
 
     feed: for each read; returns what goes to the client: the same bytes at once, unless `hide_usage`.
     finish: at the end; returns what was still held back.
@@ -32,10 +33,9 @@ class StreamTap:
     The cost is per read, a few searches for substrings. Of events with usage only the last is parsed.
     """
 
-    __slots__ = ("_hide", "_partial", "_with_usage", "done", "failed", "first_at")
+    __slots__ = ("_hide", "_partial", "_with_usage", "done", "failed")
 
     def __init__(self, *, hide_usage: bool = False) -> None:
-        self.first_at: float | None = None
         self.done = False
         self.failed = False
         self._hide = hide_usage
@@ -51,19 +51,16 @@ class StreamTap:
     @property
     def counted(self) -> Answer | None:
         """The last event that has a usage."""
-        for event in reversed(_EVENT.findall(self._with_usage)):
+        for event in reversed(_split(self._with_usage)):
             answer = _answer(event)
             if answer is not None and answer.counts() is not None:
                 return answer
         return None
 
-    def feed(self, data: bytes, now: float) -> bytes:
-        """now: seconds, any clock."""
+    def feed(self, data: bytes) -> bytes:
         events = self._complete(data) if self._partial or not data.endswith(_ENDS) else data
         if not events:
             return b"" if self._hide else data
-        if self.first_at is None and b"data:" in events:
-            self.first_at = now
         self._look(events)
         if not self._hide:
             return data
@@ -97,9 +94,10 @@ class StreamTap:
     def _look(self, events: bytes) -> None:
         if b'"usage"' in events and _USAGE.search(events):
             self._with_usage = events
-        if b"[DONE]" in events and _DONE.search(events):
+        at = events.rfind(b"[DONE]")
+        if at >= 0 and _DONE.search(events, max(0, at - len("\ndata: "))):
             self.done = True
-        if b"error" in events and _ERROR.search(events):
+        if any(mark in events for mark in _ERROR_MARKS) and _ERROR.search(events):
             self.failed = True
 
     def _as_unasked(self, events: bytes, *, wait: bool = True) -> bytes:
@@ -108,7 +106,7 @@ class StreamTap:
         wait: more may come, so if the last one ends a choice it is put back.
         """
         kept: list[bytes] = []
-        for event in _EVENT.findall(events):
+        for event in _split(events):
             answer = _answer(event) if b'"usage"' in event else None
             if answer is None or answer.usage is None or answer.choices != []:
                 kept.append(event)
@@ -119,6 +117,15 @@ class StreamTap:
         if wait and kept and _FINISH in kept[-1]:
             self._partial[:0] = kept.pop()
         return b"".join(kept)
+
+
+def _split(events: bytes) -> list[bytes]:
+    """Event by event, each with its blank line."""
+    if b"\r" in events:
+        return _EVENT.findall(events)
+    *complete, rest = events.split(b"\n\n")  # a hundred times as fast
+    found = [event + b"\n\n" for event in complete]
+    return [*found, rest] if rest else found
 
 
 def _answer(event: bytes) -> Answer | None:

@@ -20,7 +20,10 @@ def exposed(registry: CollectorRegistry) -> list[bytes]:
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([*BOUNDS, -9, 0.3, 1e9]))))
 def test_values_are_exposed_as_by_prometheus_client(values: list[tuple[str, float]]) -> None:
     ours, theirs = CollectorRegistry(), CollectorRegistry()
-    count, their_count = Counter("x", "How many", ["who"], ours), TheirCounter("x", "How many", ["who"], registry=theirs)
+    count, their_count = (
+        Counter("x", "How many", ["who"], ours),
+        TheirCounter("x", "How many", ["who"], registry=theirs),
+    )
     spread = Histogram("y", "How much", BOUNDS, ["who"], ours)
     their_spread = TheirHistogram("y", "How much", ["who"], buckets=BOUNDS, registry=theirs)
     for who, value in values:

@@ -34,7 +34,7 @@ def passed(tap: StreamTap, stream: bytes, sizes: list[int] | None = None) -> byt
         read = stream[at : at + size]
         at += size
         if read:
-            out.append(tap.feed(read, float(at)))
+            out.append(tap.feed(read))
     return b"".join([*out, tap.finish()])
 
 
@@ -45,7 +45,7 @@ splits = st.lists(st.integers(1, 40), max_size=60)
 def test_every_read_passes_at_once_and_what_it_says_is_noted(sizes: list[int]) -> None:
     tap = StreamTap()
     for at in range(0, len(ASKED), 7):
-        assert tap.feed(ASKED[at : at + 7], 0.0) == ASKED[at : at + 7]
+        assert tap.feed(ASKED[at : at + 7]) == ASKED[at : at + 7]
     assert tap.finish() == b""
     tap = StreamTap()
     assert passed(tap, ASKED, sizes) == ASKED
@@ -75,22 +75,22 @@ def test_lines_may_end_in_crlf(sizes: list[int]) -> None:
 
 def test_whole_events_are_not_held_back_while_usage_is_hidden() -> None:
     tap = StreamTap(hide_usage=True)
-    assert tap.feed(WORD, 0.0) == WORD
-    assert tap.feed(WORD + WORD[:10], 0.0) == WORD
-    assert tap.feed(WORD[10:], 0.0) == WORD
+    assert tap.feed(WORD) == WORD
+    assert tap.feed(WORD + WORD[:10]) == WORD
+    assert tap.feed(WORD[10:]) == WORD
 
 
 def test_an_event_that_ends_a_choice_waits_for_the_next_one() -> None:
     tap = StreamTap(hide_usage=True)
-    assert tap.feed(FINISH, 0.0) == b""
-    assert tap.feed(STAMPED_USAGE, 0.0) == STAMPED
-    assert tap.feed(DONE, 0.0) == DONE
+    assert tap.feed(FINISH) == b""
+    assert tap.feed(STAMPED_USAGE) == STAMPED
+    assert tap.feed(DONE) == DONE
 
 
 def test_of_several_choices_each_one_that_ends_is_passed_on() -> None:
     other = FINISH.replace(b'"index":0', b'"index":1')
     tap = StreamTap(hide_usage=True)
-    assert tap.feed(FINISH, 0.0) + tap.feed(WORD, 0.0) + tap.feed(other, 0.0) == FINISH + WORD
+    assert tap.feed(FINISH) + tap.feed(WORD) + tap.feed(other) == FINISH + WORD
     stamped = STAMPED.replace(b'"index":0', b'"index":1')
     assert passed(tap, STAMPED_USAGE + DONE) == stamped + DONE
 
@@ -150,16 +150,6 @@ def test_the_last_usage_of_many_counts() -> None:
     assert tap.usage == Usage(9, 2, None)
 
 
-def test_the_time_of_the_first_event_is_when_it_is_complete() -> None:
-    tap = StreamTap()
-    tap.feed(b": hello\n\n", 1.0)
-    tap.feed(WORD[:-1], 2.0)
-    assert tap.first_at is None
-    tap.feed(WORD[-1:], 3.0)
-    tap.feed(WORD, 4.0)
-    assert tap.first_at == 3.0
-
-
 @pytest.mark.parametrize(
     ("why", "event", "failed"),
     [
@@ -196,11 +186,11 @@ def test_a_stream_that_ends_with_its_usage_shows_nothing_of_it() -> None:
 
 def test_after_a_break_the_client_is_between_two_events() -> None:
     shown = StreamTap()
-    shown.feed(WORD + WORD[:20], 0.0)
+    shown.feed(WORD + WORD[:20])
     assert shown.abandon() == b"\n\n"
     assert StreamTap().abandon() == b""
     hiding = StreamTap(hide_usage=True)
-    assert hiding.feed(WORD + FINISH + USAGE[:20], 0.0) == WORD
+    assert hiding.feed(WORD + FINISH + USAGE[:20]) == WORD
     assert hiding.abandon() == FINISH
 
 
@@ -208,7 +198,7 @@ def test_an_endless_event_is_not_kept() -> None:
     tap = StreamTap(hide_usage=True)
     block = b"x" * 65536
     sent = b"data: " + block * 40
-    out = [tap.feed(sent[at : at + 65536], 0.0) for at in range(0, len(sent), 65536)]
+    out = [tap.feed(sent[at : at + 65536]) for at in range(0, len(sent), 65536)]
     assert sum(map(len, out)) >= len(sent) - 2**20
     assert b"".join([*out, tap.finish()]) == sent
 

@@ -1,0 +1,160 @@
+"""Shared storage as a fact for routing: what of a prompt any engine could load from there, within a deadline."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from gateway.config.l2 import L2, SharedModel
+from gateway.l2.health import Health
+from gateway.l2.keys import Chunks, Memory, Scheme
+from gateway.l2.metrics import L2Metrics
+from gateway.l2.names import Tags
+from gateway.l2.schemes import NoScheme, scheme_of
+from gateway.l2.store import Progress, Store
+from gateway.l2.workers import Saturated, Workers
+from routing.decision import Prompt, RouteRequest
+from routing.fleet import Fleet
+from routing.shared import NOTHING_SHARED, SharedPrefix
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Place:
+    """Where and how one model's chunks are stored."""
+
+    settings: SharedModel
+    store: Store
+    memory: Memory = field(default_factory=Memory)
+    scheme: Scheme | None = None
+    fault: str | None = None
+    """why there is no scheme"""
+    next_try: float = 0.0
+    """when it may be looked for again"""
+
+
+class SharedStorage:
+    """Looks prompts up. Owned by the event loop; what blocks happens in threads that nothing waits for."""
+
+    def __init__(
+        self,
+        settings: L2,
+        places: Mapping[str, Place],
+        fleet: Fleet,
+        workers: Workers,
+        health: Health,
+        metrics: L2Metrics,
+        now: Callable[[], float],
+    ) -> None:
+        """places: by the name under which a model is served. now: seconds, monotonic."""
+        self._settings = settings
+        self._places = places
+        self._fleet = fleet
+        self._workers = workers
+        self._health = health
+        self._metrics = metrics
+        self._now = now
+
+    @property
+    def health(self) -> Health:
+        """Whether it is believed."""
+        return self._health
+
+    def faults(self) -> list[str]:
+        """Models whose files can't be named."""
+        return [f"shared storage of {name}: {place.fault}" for name, place in self._places.items() if place.fault]
+
+    async def look_up(
+        self, request: RouteRequest, tokens: Sequence[Sequence[int]], salt: str | None, tags: Tags
+    ) -> Sequence[SharedPrefix]:
+        """What is stored of each prompt; empty where nothing was asked. Takes no longer than the deadline.
+
+        tokens: the ids of each prompt, as far as they are known.
+        """
+        place = self._places.get(request.model or "")
+        if place is None or len(tokens) != len(request.prompts):
+            return ()
+        look_ups = partial(self._metrics.look_ups.labels, request.model)
+        if not self._health.believed:
+            look_ups("off").inc()
+            return ()
+        progress = [Progress() for _ in tokens]
+        started = self._now()
+        try:
+            asking = self._workers.submit(
+                partial(self._ask, place, request, tokens, salt, tags if place.settings.tags else (), progress)
+            )
+        except Saturated:
+            self._health.failed()
+            look_ups("late").inc()
+            return ()
+        await asyncio.wait({asking}, timeout=self._settings.deadline)
+        self._metrics.seconds.observe(self._now() - started)
+        if not asking.done():
+            asking.cancel()
+            outcome = "late"
+        elif isinstance(error := asking.exception(), OSError):
+            logger.debug("shared storage: %s", error)
+            outcome = "failed"
+        elif error is not None:
+            raise error
+        else:
+            outcome = "answered"
+        look_ups(outcome).inc()
+        if outcome == "answered":
+            self._health.worked()
+        else:
+            self._health.failed()
+        return [self._prefix(place, found.chunks) for found in progress]
+
+    def _ask(
+        self,
+        place: Place,
+        request: RouteRequest,
+        tokens: Sequence[Sequence[int]],
+        salt: str | None,
+        tags: Tags,
+        progress: Sequence[Progress],
+    ) -> None:
+        """In a thread."""
+        scheme = place.scheme or self._learn_scheme(place, request.model)
+        if scheme is None:
+            return
+        for ids, prompt, found in zip(tokens, request.prompts, progress, strict=True):
+            chunks = _chunks(scheme, place.memory, ids, prompt, salt, tags)
+            found.chunks = place.store.leading(chunks, found)
+
+    def _learn_scheme(self, place: Place, model: str | None) -> Scheme | None:
+        if self._now() < place.next_try:
+            return None
+        place.next_try = self._now() + self._settings.check_interval
+        serving = self._fleet.serving(model)
+        root = serving[0].replica.base.root if serving else ""
+        path = self._settings.path
+        try:
+            place.scheme = scheme_of(place.settings, root, path if path is None else Path(path))
+        except NoScheme as exc:
+            if str(exc) != place.fault:
+                place.fault = str(exc)
+                logger.error("shared storage of %s can't be used: %s", model, exc)
+        else:
+            place.fault = None
+        return place.scheme
+
+    def _prefix(self, place: Place, chunks: int) -> SharedPrefix:
+        scheme, settings = place.scheme, place.settings
+        if scheme is None or not chunks:
+            return NOTHING_SHARED
+        return SharedPrefix(
+            chunks * scheme.chunk, scheme.chunk, settings.load_base, settings.seconds_per_token, settings.min_tokens
+        )
+
+
+def _chunks(scheme: Scheme, memory: Memory, ids: Sequence[int], prompt: Prompt, salt: str | None, tags: Tags) -> Chunks:
+    for space, blocks in prompt.chains.items():
+        if scheme.chunk % space.block_size == 0:
+            return Chunks(scheme, memory, ids, blocks, space.block_size, salt, tags)
+    return Chunks(scheme, memory, ids, salt=salt, tags=tags)
