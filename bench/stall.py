@@ -65,8 +65,8 @@ async def measure(source: str, repeats: int) -> tuple[float, float]:
             await asyncio.sleep(0.05)
             reading = await chooser.request(PATH, "m", body)
             assert reading.route.tokens > TOKENS * 0.8
-            matches = await chooser.look_up(reading.route, world.policy)
-            chooser.decide(reading.route, matches, world.policy, monotonic())
+            found = await chooser.look_up(reading, world.policy)
+            chooser.decide(reading.route, found, world.policy, monotonic())
             await asyncio.sleep(0)
             stop.set()
             busy.append(await watcher)

@@ -23,6 +23,7 @@ from gateway.fleet.membership import Membership
 from gateway.fleet.probe import Probe
 from gateway.fleet.supervisor import Watch
 from gateway.kv.subscriber import Subscriber
+from gateway.l2.parts import L2Parts
 from gateway.metrics import Metrics
 from gateway.prompt.library import Library
 from gateway.prompt.parity import ParityCheck
@@ -78,15 +79,19 @@ class Gateway:
 
         remote = RemoteReader(client, monotonic, deadline=config.tokenize_timeout)
         router = Router(self._fleet, fresh, config.speed(), held)
+        self._l2 = L2Parts(config.l2, self._fleet, self.metrics.registry, group, monotonic) if config.l2 else None
         self._chooser = Chooser(
-            config, self._fleet, index, history, router, self._library, remote, self._executor, Random()
-        )
+            config, self._fleet, index, history, router, self._library, remote, self._executor, Random(),
+            self._l2.storage if self._l2 else None, self._l2.flights if self._l2 else None,
+        )  # fmt: skip
         check = ParityCheck(client)
         canary = Canary(self._fleet, self._library, check, config.parity_interval, self.metrics, monotonic)
         self._requests = RequestLog(sys.stderr)
         listeners: list[Callable[[Ended], None]] = []
         if logging.getLogger("kvgate.request").isEnabledFor(logging.INFO):
             listeners.append(self._requests.write)
+        if self._l2:
+            listeners.append(self._l2.storage.ended)
         accounts = Accounts(self.metrics, self._chooser.miscounted, listeners)
         forwarder = Forwarder(self._fleet, self._membership, accounts, router.withdraw, monotonic)
         self.openai = OpenAI(
@@ -106,7 +111,7 @@ class Gateway:
         return [
             f"the prompts of {model} are read by the replicas: {found}"
             for model, found in self._library.distrusted.items()
-        ]
+        ] + (self._l2.faults() if self._l2 else [])
 
     def reload(self, config: Config) -> None:
         """Take in changed settings. Running requests are not touched."""
@@ -128,6 +133,8 @@ class Gateway:
         for watch in self._watches.values():
             watch.cancel()
         self._canary_task.cancel()
+        if self._l2:
+            self._l2.close()
         self._requests.flush()
         self._library.close()
         self._membership.close()

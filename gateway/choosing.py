@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from gateway.api.parse import document
 from gateway.config import Config
+from gateway.l2.names import Tags
+from gateway.l2.storage import SharedStorage
 from gateway.prompt.library import Library
 from gateway.prompt.reader import PromptReader
 from gateway.prompt.remote import RemoteReader
@@ -16,10 +18,12 @@ from gateway.prompt.result import EncodedPrompts, Reason, Unscored
 from routing.blocks import block_hashes, root_hash
 from routing.decision import Candidate, Decision, Prompt, RouteRequest
 from routing.fleet import Fleet
+from routing.flights import Flights, unstored_start
 from routing.history import RouteHistory
 from routing.index import PrefixIndex
 from routing.policies import POLICIES, Policy, PrefixSource, policy_named
 from routing.router import Matches, Router
+from routing.shared import SharedPrefix
 from routing.types import BlockHash, Namespace, ReplicaId
 
 _INLINE_BYTES = 8192
@@ -34,6 +38,16 @@ class Reading(NamedTuple):
     """the token ids of each of its prompts; empty where they are not known"""
     reason: Reason | None = None
     """why they are not known, where they were looked for"""
+    salt: str | None = None
+    """the request's `cache_salt`"""
+
+
+class Found(NamedTuple):
+    """What is held and stored of a request's prompts."""
+
+    matches: Matches = ()
+    shared: Sequence[SharedPrefix] = ()
+    """what lies in shared storage of each prompt; empty where that was not asked"""
 
 
 class Chooser:
@@ -50,6 +64,8 @@ class Chooser:
         remote: RemoteReader,
         executor: Executor,
         random: Random,
+        storage: SharedStorage | None = None,
+        flights: Flights | None = None,
     ) -> None:
         self._fleet = fleet
         self._index = index
@@ -59,6 +75,8 @@ class Chooser:
         self._remote = remote
         self._executor = executor
         self._random = random
+        self._storage = storage
+        self._flights = flights
         self._miscounted: set[str] = set()
         self._secret = config.hash_secret.encode()
         self._policies: dict[str, Policy] = {name: policy(random) for name, policy in POLICIES.items()}
@@ -107,13 +125,18 @@ class Chooser:
             return read()
         return await asyncio.get_running_loop().run_in_executor(self._executor, read)
 
-    async def look_up(self, request: RouteRequest, policy: Policy) -> Matches:
+    async def look_up(self, reading: Reading, policy: Policy, tags: Tags = ()) -> Found:
         """What each engine holds of the prompts, from where the policy looks; empty where it does not look.
 
         The one step between reading a prompt and deciding that may wait; in memory it does not.
+        tags: LMCache's, from the request.
         """
+        request = reading.route
         if policy.source is PrefixSource.NONE or not request.prompts:
-            return ()
+            return Found()
+        shared: Sequence[SharedPrefix] = ()
+        if self._storage is not None and policy.source is PrefixSource.EVENTS:
+            shared = await self._storage.look_up(request, reading.tokens, reading.salt, tags)
         source = self._index if policy.source is PrefixSource.EVENTS else self._history
         matches = []
         for prompt in request.prompts:
@@ -121,18 +144,24 @@ class Chooser:
             for chain in prompt.chains.values():
                 found.update(source.match(chain))
             matches.append(found)
-        return matches
+        return Found(matches, shared)
 
     def decide(
         self,
         request: RouteRequest,
-        matches: Matches,
+        found: Found,
         policy: Policy,
         now: float,
         excluding: Set[ReplicaId] = frozenset(),
     ) -> Decision:
-        """Choose. matches: from `look_up`. now: seconds of a monotonic clock. Raises RoutingError."""
-        decision = self._router.route(request, matches, policy, now, excluding)
+        """Choose. found: from `look_up`. now: seconds of a monotonic clock. Raises RoutingError."""
+        matches, shared = found
+        start = unstored_start(request, matches, shared) if self._flights else None
+        if self._flights and request.replica is None:
+            request = request._replace(replica=self._flights.follow(start, now))
+        decision = self._router.route(request, matches, policy, now, excluding, shared)
+        if self._flights:
+            self._flights.begin(start, decision.engine, now)
         if matches and policy.source is PrefixSource.HISTORY:
             engine = self._fleet.get(decision.engine)
             assert engine is not None
@@ -141,11 +170,12 @@ class Chooser:
         return decision
 
     async def explain(
-        self, request: RouteRequest, policy: Policy, now: float
+        self, reading: Reading, policy: Policy, now: float, tags: Tags = ()
     ) -> tuple[list[Candidate], Candidate, str]:
         """Every candidate, the one that would be chosen and why. Changes nothing. Raises RoutingError."""
         source = policy if policy.source is not PrefixSource.NONE else self._policies["kv-aware"]
-        candidates = self._router.candidates(request, await self.look_up(request, source), now)
+        matches, shared = await self.look_up(reading, source, tags)
+        candidates = self._router.candidates(reading.route, matches, now, shared=shared)
         # A policy of its own, so that asking does not take somebody's turn.
         chosen, reason = type(policy)(self._random).choose(candidates)
         return list(candidates), chosen, reason
@@ -172,4 +202,4 @@ def _chain(
         )
         for tokens in encoded.prompts
     )
-    return Reading(RouteRequest(model, prompts), encoded.prompts if whole else ())
+    return Reading(RouteRequest(model, prompts), encoded.prompts if whole else (), salt=encoded.salt)

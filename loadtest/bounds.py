@@ -23,41 +23,47 @@ class Lookup(NamedTuple):
     """the blocks that the cache can hold afterwards; at least those wanted"""
 
 
-def infinite(lookups: Iterable[Lookup], block_size: int) -> float:
-    """Hit ratio of tokens with a cache that never evicts."""
+def infinite(lookups: Iterable[Lookup], block_size: int, warm_up: int = 0) -> float:
+    """Hit ratio of tokens with a cache that never evicts.
+
+    warm_up: leading requests that fill the cache and are not counted, here and below.
+    """
     held: set[int] = set()
     hit = total = 0
-    for lookup in lookups:
-        hit += _run(lookup.wanted, held)
-        total += lookup.tokens
+    for number, lookup in enumerate(lookups):
+        if number >= warm_up:
+            hit += _run(lookup.wanted, held)
+            total += lookup.tokens
         held.update(lookup.kept)
-    return hit * block_size / total
+    return hit * block_size / max(1, total)
 
 
-def pooled_lru(lookups: Iterable[Lookup], block_size: int, capacity: int) -> float:
+def pooled_lru(lookups: Iterable[Lookup], block_size: int, capacity: int, warm_up: int = 0) -> float:
     """Hit ratio of tokens with `capacity` blocks that evicts the least recently used; of one prompt, its tail first."""
     held: OrderedDict[int, None] = OrderedDict()
     hit = total = 0
-    for lookup in lookups:
-        hit += _run(lookup.wanted, held)
-        total += lookup.tokens
+    for number, lookup in enumerate(lookups):
+        if number >= warm_up:
+            hit += _run(lookup.wanted, held)
+            total += lookup.tokens
         for block in reversed(lookup.kept):
             held[block] = None
             held.move_to_end(block)
         while len(held) > capacity:
             held.popitem(last=False)
-    return hit * block_size / total
+    return hit * block_size / max(1, total)
 
 
-def pooled_belady(lookups: Sequence[Lookup], block_size: int, capacity: int) -> float:
+def pooled_belady(lookups: Sequence[Lookup], block_size: int, capacity: int, warm_up: int = 0) -> float:
     """Hit ratio of tokens with `capacity` blocks that evicts what is wanted again last."""
     next_use = _next_uses(lookups)
     held: dict[int, float] = {}
     furthest: list[tuple[float, int, int]] = []
     hit = total = 0
-    for lookup, uses in zip(lookups, next_use, strict=True):
-        hit += _run(lookup.wanted, held)
-        total += lookup.tokens
+    for number, (lookup, uses) in enumerate(zip(lookups, next_use, strict=True)):
+        if number >= warm_up:
+            hit += _run(lookup.wanted, held)
+            total += lookup.tokens
         for depth, (block, use) in enumerate(zip(lookup.kept, uses, strict=True)):
             if use is NEVER:
                 held.pop(block, None)
@@ -69,7 +75,7 @@ def pooled_belady(lookups: Sequence[Lookup], block_size: int, capacity: int) -> 
             use, _, block = heapq.heappop(furthest)
             if held.get(block) == -use:
                 del held[block]
-    return hit * block_size / total
+    return hit * block_size / max(1, total)
 
 
 def _run(wanted: Sequence[int], held: Container[int]) -> int:

@@ -12,6 +12,7 @@ from gateway.api.refusal import refusal
 from gateway.api.token_ids import without_ids
 from gateway.choosing import Chooser
 from gateway.errors import BadRequest
+from gateway.l2.names import tags_of
 from gateway.metrics import Metrics
 from routing.errors import RoutingError
 from routing.fleet import Fleet
@@ -82,7 +83,7 @@ def create_admin(
             raw = without_ids(raw, body.kv_transfer_params)
             policy = chooser.policy(body.model, request.headers.get("x-kvgate-policy"))
             reading = await chooser.request(endpoint, body.model, raw)
-            found = await chooser.explain(reading.route, policy, now())
+            found = await chooser.explain(reading, policy, now(), tags_of(body.kv_transfer_params))
             return JSONResponse(explanation(reading, policy.name, *found))
         except (BadRequest, RoutingError, ValueError) as exc:
             answer = refusal(exc if not isinstance(exc, ValueError) else BadRequest(str(exc), "x-kvgate-policy"))

@@ -11,9 +11,10 @@ from gateway.api.parse import Body, parse
 from gateway.api.paths import REPORTS_USAGE, SCORED, UNSCORED, check
 from gateway.api.refusal import Answer, json_answer, refusal
 from gateway.api.token_ids import TAKEN_ON, with_ids, without_ids
-from gateway.choosing import Chooser, Reading
+from gateway.choosing import Chooser, Found, Reading
 from gateway.config import Limits
 from gateway.errors import BadRequest, ClientGone, UpstreamError, UpstreamUnreachable
+from gateway.l2.names import tags_of
 from gateway.metrics import Metrics
 from gateway.prompt.reader import unread
 from gateway.relay.forward import Forwarder
@@ -26,7 +27,6 @@ from routing.decision import RouteRequest
 from routing.errors import NoReplicaAvailable
 from routing.fleet import Fleet
 from routing.policies import Policy, PrefixSource
-from routing.router import Matches
 from routing.types import ReplicaId
 
 logger = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class OpenAI:
             watch = ClientWatch(receive, scope)
             with watch:
                 reading = await self._reading(path, model, raw, policy)
-                matches = await self._chooser.look_up(reading.route, policy)
+                found = await self._chooser.look_up(reading, policy, tags_of(body.kv_transfer_params))
             if self._sends_ids(path, body, reading):
                 raw = with_ids(raw, body.kv_transfer_params, reading.tokens[0])
             hide_usage = path in REPORTS_USAGE and body.lacks_usage
@@ -90,7 +90,7 @@ class OpenAI:
             inbound = Inbound(scope, request_id, model or "", raw, hide_usage, arrived, single)
             holder = self._stored.holder(stored_id(path, body.previous_response_id))
             route = reading.route._replace(replica=holder) if holder else reading.route
-            await self._relay(inbound, route, matches, policy, watch, send)
+            await self._relay(inbound, route, found, policy, watch, send)
         except ClientGone:
             self._metrics.requests.labels(self._known(model), "", "", "client_gone", "").inc()
         except Exception as exc:
@@ -103,14 +103,14 @@ class OpenAI:
             await _answer(send, answer, request_id)
 
     async def _relay(
-        self, inbound: Inbound, route: RouteRequest, matches: Matches, policy: Policy, watch: ClientWatch, send: Send
+        self, inbound: Inbound, route: RouteRequest, found: Found, policy: Policy, watch: ClientWatch, send: Send
     ) -> None:
         """Try replicas until one takes the request. Raises what the last one's failure was, or RoutingError."""
         tried: set[ReplicaId] = set()
         failure: UpstreamError | None = None
         while len(tried) < self._limits.attempts:
             try:
-                decision = self._chooser.decide(route, matches, policy, self._now(), tried)
+                decision = self._chooser.decide(route, found, policy, self._now(), tried)
             except NoReplicaAvailable:
                 if failure is None:
                     raise

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gateway.config.l2 import L2
 from gateway.config.limits import Limits, Probing
 from gateway.config.models import CustomProfile, ModelConfig
 from gateway.config.replicas import ReplicaConfig
@@ -48,6 +49,8 @@ class Config(Section):
     """whether a tokenizer that is not on this machine may be fetched from the hub"""
     limits: Limits = Field(default_factory=Limits)
     probing: Probing = Field(default_factory=Probing)
+    l2: L2 | None = None
+    """shared storage, where there is any"""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     def policy_for(self, model: str | None) -> str:

@@ -14,6 +14,14 @@ Tags = Sequence[tuple[str, str]]
 """What a request's `kv_transfer_params` call `lmcache.tag.<name>`, in its order."""
 
 
+def tags_of(kv_transfer_params: object) -> Tags:
+    """The tags among a request's `kv_transfer_params`."""
+    if not isinstance(kv_transfer_params, dict):
+        return ()
+    start = "lmcache.tag."
+    return [(key.removeprefix(start), str(value)) for key, value in kv_transfer_params.items() if key.startswith(start)]
+
+
 class Naming(Protocol):
     """Names the files of a chunk."""
 

@@ -15,6 +15,7 @@ from gateway.l2.names import Tags
 from gateway.l2.schemes import NoScheme, scheme_of
 from gateway.l2.store import Progress, Store
 from gateway.l2.workers import Saturated, Workers
+from gateway.relay.account import Ended
 from routing.decision import Prompt, RouteRequest
 from routing.fleet import Fleet
 from routing.shared import NOTHING_SHARED, SharedPrefix
@@ -110,6 +111,19 @@ class SharedStorage:
             self._health.failed()
         return [self._prefix(place, found.chunks) for found in progress]
 
+    def ended(self, ended: Ended) -> None:
+        """A request is over: did what was promised come?"""
+        decision, outcome = ended.decision, ended.outcome
+        if not decision.l2_tokens:
+            return
+        self._metrics.tokens.labels(ended.inbound.model).inc(decision.l2_tokens)
+        usage = outcome.usage
+        if outcome.status >= 500:
+            # With `kv_load_failure_policy: fail` an engine answers so where a file is cut off.
+            self._health.hint(ended.inbound.model, false=True)
+        elif usage and usage.cached_tokens is not None and decision.cached_tokens is not None and ended.inbound.single:
+            self._health.hint(ended.inbound.model, false=usage.cached_tokens < decision.cached_tokens)
+
     def _ask(
         self,
         place: Place,
@@ -146,7 +160,7 @@ class SharedStorage:
 
     def _prefix(self, place: Place, chunks: int) -> SharedPrefix:
         scheme, settings = place.scheme, place.settings
-        if scheme is None or not chunks:
+        if scheme is None:
             return NOTHING_SHARED
         return SharedPrefix(
             chunks * scheme.chunk, scheme.chunk, settings.load_base, settings.seconds_per_token, settings.min_tokens

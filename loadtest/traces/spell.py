@@ -3,6 +3,7 @@
 So a router that looks at text sees the same sharing as one that looks at tokens.
 """
 
+from array import array
 from functools import lru_cache
 from random import Random
 
@@ -39,4 +40,6 @@ class Speller:
         return "".join(map(self._text.piece, self.tokens(request)))
 
     def _spelled(self, block: int) -> tuple[int, ...]:
-        return tuple(Random(f"{self._seed} {block}").choices(self._text.words, k=self._size))
+        words = self._text.words
+        drawn = array("H", Random(f"{self._seed} {block}").randbytes(2 * self._size))
+        return tuple([words[number % len(words)] for number in drawn])

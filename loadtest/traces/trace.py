@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from random import Random
 from typing import overload
 
 from loadtest.bounds import Lookup
@@ -95,6 +96,14 @@ class Trace:
         """`count` requests from position `start` on, arriving from 0 on."""
         return self._of(range(start, min(start + count, len(self.requests))))
 
+    def families(self, share: float, seed: int) -> "Trace":
+        """About `share` (0-1) of the requests, with all those that share a prompt's second block with them.
+
+        A few requests that are spread over the whole time and still share as much as all do.
+        """
+        numbered = enumerate(self.requests)
+        return self._of([at for at, one in numbered if _drawn(_second(one.blocks), seed) < share])
+
     def up_to(self, tokens: int) -> "Trace":
         """Only the requests that fit a model's context of `tokens`, prompt and output together."""
         numbered = enumerate(self.requests)
@@ -120,3 +129,13 @@ class Trace:
             for one in map(self.requests.__getitem__, positions)
         ]
         return replace(self, requests=kept)
+
+
+def _second(blocks: Sequence[int]) -> int:
+    """The second block; the only one, or -1, where there are fewer."""
+    return blocks[min(1, len(blocks) - 1)] if blocks else -1
+
+
+def _drawn(block: int, seed: int) -> float:
+    """A number from 0 to 1, the same for the same block and seed."""
+    return Random(f"{seed} {block}").random()

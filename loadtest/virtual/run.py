@@ -49,8 +49,8 @@ class Run:
     def play(self, workload: Workload) -> list[Answered]:
         """Ask everything and wait for all answers. Returns them in the order in which they ended. Once only."""
         self._workload = workload
-        for ask in workload.start():
-            self.at(ask.at, partial(self._arrive, ask))
+        self._coming = iter(workload.start())
+        self._expect()
         self.at(self._report_interval, self._report)
         while self._due:
             self.now, _, act = heapq.heappop(self._due)
@@ -77,6 +77,16 @@ class Run:
         """A replica that died is back, its cache empty."""
         for door in self._doors:
             door.join(replica)
+
+    def _expect(self) -> None:
+        """Have the next one come that waits for nobody; one at a time, so that a long workload need not be in memory."""
+        ask = next(self._coming, None)
+        if ask is not None:
+            self.at(ask.at, partial(self._come, ask))
+
+    def _come(self, ask: Ask) -> None:
+        self._expect()
+        self._arrive(ask)
 
     def _arrive(self, ask: Ask) -> None:
         door = self._doors[self._asked % len(self._doors)]
