@@ -6,11 +6,7 @@ import contextlib
 import signal
 import sys
 
-import zmq
-
 from loadtest.replica.engine import DEFAULT_BLOCK_SIZE
-from loadtest.replica.serve import ReplicaSettings, serve
-from loadtest.replica.text import Text
 from loadtest.replica.timing import PROFILES
 
 PORTS_PER_REPLICA = 2
@@ -43,9 +39,11 @@ class Replica:
 
     def run(self, args: argparse.Namespace) -> int:
         """Serve until SIGINT or SIGTERM. Returns the exit status."""
+        from zmq import ZMQError  # this and what `_serve` imports take a second
+
         try:
             asyncio.run(_serve(args))
-        except (OSError, ValueError, zmq.ZMQError) as error:
+        except (OSError, ValueError, ZMQError) as error:
             print(f"kvgate replica: {error}", file=sys.stderr)
             return 1
         return 0
@@ -66,6 +64,9 @@ def _seconds(text: str) -> float:
 
 
 async def _serve(args: argparse.Namespace) -> None:
+    from loadtest.replica.serve import ReplicaSettings, serve
+    from loadtest.replica.text import Text
+
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)

@@ -79,7 +79,7 @@ class Run:
             door.join(replica)
 
     def _expect(self) -> None:
-        """Have the next one come that waits for nobody; one at a time, so that a long workload need not be in memory."""
+        """Have the next one come that waits for nobody. One at a time: a long workload need not be in memory."""
         ask = next(self._coming, None)
         if ask is not None:
             self.at(ask.at, partial(self._come, ask))

@@ -39,7 +39,7 @@ def test_bounds_of_mooncakes_traces(name: str, ideal: float, lru: float, belady:
 
 def test_agents_sessions_share_nearly_everything() -> None:
     assert len(public(AGENTS).requests) == 45_542
-    trace = agentic.load(FOLDER / AGENTS, sessions=20)
+    trace = agentic.load(FOLDER / AGENTS, sessions=4)
     assert infinite(trace.lookups(), trace.block_size) == pytest.approx(0.96, abs=0.02)
 
 

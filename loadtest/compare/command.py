@@ -1,0 +1,55 @@
+"""`kvgate compare`: routers side by side on simulated replicas."""
+
+import argparse
+import sys
+from pathlib import Path
+
+POLICIES = ("round-robin", "least-loaded", "prefix-aware", "kv-aware")
+QUICK_POLICIES = ("round-robin", "prefix-aware", "kv-aware")
+KINDS = ("shared-prompt", "multi-turn", "rag", "agent", "unique")
+PROFILES = ("llama-8b-h100", "llama-8b-l40s", "qwen3-32b-h100")
+
+
+class Compare:
+    """Compares policies, and other routers, on one workload."""
+
+    help = "compare policies and other routers on the same trace, simulated replicas and seeds"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """What is played, on which fleet, through whom; and what is written."""
+        add = parser.add_argument
+        add("--trace", type=Path, metavar="FILE", help="Mooncake's form, agents' sessions (.gz) or Azure's (.csv)")
+        add("--workload", choices=KINDS, default="agent", help="what is made up without a trace (default %(default)s)")
+        add("--policies", nargs="+", metavar="NAME", help=f"kvgate's (default {' '.join(POLICIES)})")
+        add("--replicas", type=_positive, default=8, help="simulated replicas (default %(default)s)")
+        add("--profile", choices=PROFILES, default="qwen3-32b-h100", help="model and GPU to time (default %(default)s)")
+        add("--loads", nargs="+", type=_above_zero, metavar="LOAD", help="of the fleet's capacity (default 0.7)")
+        add("--seeds", type=_positive, help="parts of the workload, each played through every router (default 3)")
+        add("--requests", type=_positive, help="for each seed (default 1000)")
+        add("--quick", action="store_true", help="one load, one seed, few requests: under a minute")
+        add("--json", action="store_true", help="print one JSON object instead of a table")
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Play everything, show how it went. Returns 1 if the workload can't be had, 2 for arguments that don't fit."""
+        from loadtest.compare.run import compare  # what takes a second to import
+        from loadtest.traces.trace import TraceError
+
+        try:
+            return compare(args)
+        except (OSError, TraceError, ValueError) as error:
+            print(f"kvgate compare: {error}", file=sys.stderr)
+            return 1
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {text}")
+    return number
+
+
+def _above_zero(text: str) -> float:
+    number = float(text)
+    if not number > 0:
+        raise argparse.ArgumentTypeError(f"must be more than 0, not {text}")
+    return number

@@ -1,0 +1,68 @@
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from loadtest.compare.command import KINDS, POLICIES, PROFILES, Compare
+from loadtest.replica import timing
+from loadtest.traces import generate
+from routing import policies
+
+SMALL = ["--quick", "--requests", "60", "--replicas", "3", "--workload", "multi-turn"]
+
+
+def arguments(*given: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    Compare().add_arguments(parser)
+    return parser.parse_args(given)
+
+
+def test_quick_prints_one_object_with_every_policy_and_what_is_possible(capsys: pytest.CaptureFixture[str]) -> None:
+    assert Compare().run(arguments(*SMALL, "--json")) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found["policies"]) == ["round-robin", "prefix-aware", "kv-aware"]
+    for figures in found["policies"].values():
+        assert 0 < figures["hit_ratio"] <= found["ideal_hit_ratio"] + 0.01
+        assert 0 < figures["ttft_p50_ms"] <= figures["ttft_p90_ms"]
+        assert 1 <= figures["max_over_mean"] <= 3
+    assert found["policies"]["round-robin"]["hit_ratio"] < found["policies"]["kv-aware"]["hit_ratio"]
+    assert found["pooled_lru_hit_ratio"] <= found["ideal_hit_ratio"]
+
+
+def test_several_loads_are_a_list(capsys: pytest.CaptureFixture[str]) -> None:
+    given = arguments(*SMALL, "--loads", "0.4", "0.9", "--policies", "kvaware", "--json")
+    assert Compare().run(given) == 0
+    found = json.loads(capsys.readouterr().out)["loads"]
+    assert [cell["load"] for cell in found] == [0.4, 0.9]
+    assert [list(cell["policies"]) for cell in found] == [["kv-aware"], ["kv-aware"]]
+
+
+def test_people_get_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    assert Compare().run(arguments(*SMALL, "--policies", "round-robin")) == 0
+    assert "round-robin" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--trace", "nowhere.jsonl"], "nowhere.jsonl"),
+        (["--policies", "magic"], "unknown policy 'magic'"),
+        (["--requests", "1"], "too few requests"),
+    ],
+)
+def test_what_does_not_fit_is_said(given: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert Compare().run(arguments(*given)) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_trace_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "trace.jsonl").write_text("no")
+    assert Compare().run(arguments("--trace", str(tmp_path / "trace.jsonl"))) == 1
+    assert "trace.jsonl:1" in capsys.readouterr().err
+
+
+def test_the_names_that_the_command_line_offers_are_those_there_are() -> None:
+    assert set(KINDS) == set(generate.KINDS)
+    assert set(PROFILES) == set(timing.PROFILES)
+    assert set(POLICIES) <= set(policies.POLICIES)
