@@ -84,6 +84,26 @@ class Check:
         return int(any(finding.faults for finding in findings))
 
 
+class Top:
+    """Shows a gateway's fleet and traffic in the terminal."""
+
+    help = "show a gateway's fleet, traffic and slowest decisions in the terminal"
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Which gateway."""
+        parser.add_argument(
+            "url", nargs="?", default="http://127.0.0.1:8080", help="the gateway's (default http://127.0.0.1:8080)"
+        )
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Show until interrupted. Returns 1 where the gateway does not answer."""
+        from rich.console import Console
+
+        from gateway.top import top
+
+        return top(args.url.rstrip("/"), Console())
+
+
 def _configuration(args: argparse.Namespace) -> Config | None:
     """What the file and the command line say. Prints why and returns None where that can't be used."""
     try:
@@ -127,7 +147,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="kvgate", description="Sends each request to the vLLM replica where its first token comes soonest."
     )
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    commands: dict[str, Command] = {"serve": Serve(), "check": Check()}
+    commands: dict[str, Command] = {"serve": Serve(), "check": Check(), "top": Top()}
     for entry in entry_points(group=COMMANDS):
         commands[entry.name] = entry.load()()
     for name, command in commands.items():

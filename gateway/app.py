@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from random import Random
-from time import monotonic
+from time import monotonic, time
 from typing import Any
 
 import httpx
@@ -18,6 +18,7 @@ from gateway.api.paths import is_engines
 from gateway.choosing import Chooser
 from gateway.config import Config, ReplicaConfig
 from gateway.config import Limits as RequestLimits
+from gateway.decisions import DecisionRing
 from gateway.fleet.canary import Canary
 from gateway.fleet.membership import Membership
 from gateway.fleet.probe import Probe
@@ -25,6 +26,9 @@ from gateway.fleet.supervisor import Watch
 from gateway.kv.subscriber import Subscriber
 from gateway.l2.parts import L2Parts
 from gateway.metrics import Metrics
+from gateway.page.routes import routes
+from gateway.page.snapshot import Snapshots
+from gateway.page.traffic import Traffic
 from gateway.prompt.library import Library
 from gateway.prompt.parity import ParityCheck
 from gateway.prompt.remote import RemoteReader
@@ -87,7 +91,11 @@ class Gateway:
         check = ParityCheck(client)
         canary = Canary(self._fleet, self._library, check, config.parity_interval, self.metrics, monotonic)
         self._requests = RequestLog(sys.stderr)
-        listeners: list[Callable[[Ended], None]] = []
+        traffic = Traffic(config.speed(), time)
+        decisions = DecisionRing(config.page.decisions)
+        listeners: list[Callable[[Ended], None]] = [traffic.add]
+        if config.page.decisions:
+            listeners.append(decisions.add)
         if logging.getLogger("kvgate.request").isEnabledFor(logging.INFO):
             listeners.append(self._requests.write)
         if self._l2:
@@ -98,6 +106,11 @@ class Gateway:
             self._chooser, self._fleet, forwarder, config.limits, self.metrics, StoredAnswers(), monotonic
         )
         self.admin = create_admin(self._fleet, index, self._chooser, self.metrics, self, monotonic)
+        snapshots = Snapshots(
+            lambda: self._config, self.degraded, self._fleet, index, self._membership, traffic, decisions, monotonic
+        )
+        switch = self._set_policy if config.page.policy_switch else None
+        self.admin.include_router(routes(snapshots, decisions, switch))
         self._canary_task = group.create_task(canary.run())
         self._watch(config.replicas)
 
@@ -140,6 +153,11 @@ class Gateway:
         self._membership.close()
         self._subscriber.close()
         self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def _set_policy(self, policy: str) -> None:
+        self._config = self._config.model_copy(update={"policy": policy})
+        self._chooser.reload(self._config)
+        logger.info("policy %s set on the page", policy)
 
     def _watch(self, replicas: Sequence[ReplicaConfig]) -> None:
         for gone in self._watches.keys() - set(replicas):

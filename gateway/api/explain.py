@@ -1,8 +1,9 @@
-"""A choice in a form that people and programs can read."""
+"""A choice in a form that people and programs can read: before it is made, and after."""
 
 from collections.abc import Mapping, Sequence
 
 from gateway.choosing import Reading
+from gateway.decisions import Record
 from routing.decision import Candidate
 
 _MS = 1e3
@@ -13,7 +14,6 @@ def explanation(
 ) -> Mapping[str, object]:
     """Every candidate with its tiers, load and predicted milliseconds, best first."""
     request = reading.route
-    ranked = sorted(candidates, key=lambda candidate: candidate.prediction.cost)
     return {
         "model": request.model,
         "prompt_tokens": request.tokens if request.prompts else None,
@@ -23,12 +23,63 @@ def explanation(
         "engine": chosen.engine.rank,
         "reason": reason,
         "cached_tokens": chosen.held if request.prompts and request.whole else None,
-        "candidates": [_candidate(candidate) for candidate in ranked],
+        "runner_up": _runner_up(candidates, chosen),
+        "candidates": [{**_candidate(candidate), "load": _load(candidate)} for candidate in _ranked(candidates)],
     }
 
 
+def summary(record: Record) -> Mapping[str, object]:
+    """A decision and what came of it, without the candidates."""
+    decision, usage = record.decision, record.usage
+    chosen = next(candidate for candidate in decision.candidates if candidate.engine == decision.engine)
+    return {
+        "id": record.id,
+        "at": round(record.at, 3),
+        "endpoint": record.path,
+        "model": record.model,
+        "policy": decision.policy,
+        "replica": decision.engine.replica,
+        "engine": decision.engine.rank,
+        "reason": decision.reason,
+        "prompt_tokens": decision.prompt_tokens or (usage.prompt_tokens if usage else None),
+        "predicted": {
+            "cached_tokens": decision.cached_tokens,
+            "ttft_ms": round(decision.prediction.ttft * _MS, 3),
+        },
+        "runner_up": _runner_up(decision.candidates, chosen),
+        "outcome": {
+            "status": record.status,
+            "ending": record.how,
+            "prompt_tokens": usage.prompt_tokens if usage else None,
+            "cached_tokens": usage.cached_tokens if usage else None,
+            "ttft_ms": None if record.ttft is None else round(record.ttft * _MS, 3),
+            "duration_ms": round(record.duration * _MS, 3),
+        },
+    }
+
+
+def told(record: Record) -> Mapping[str, object]:
+    """A decision with every candidate, best first, as it was when it was made."""
+    candidates = [_candidate(candidate) for candidate in _ranked(record.decision.candidates)]
+    return {**summary(record), "candidates": candidates}
+
+
+def _ranked(candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+    return sorted(candidates, key=lambda candidate: candidate.prediction.cost)
+
+
+def _runner_up(candidates: Sequence[Candidate], chosen: Candidate) -> Mapping[str, object] | None:
+    """The best of the others, and how much more it would have cost; less than nothing where cost did not decide."""
+    others = [candidate for candidate in candidates if candidate.engine != chosen.engine]
+    if not others:
+        return None
+    best = min(others, key=lambda candidate: candidate.prediction.cost)
+    margin = best.prediction.cost - chosen.prediction.cost
+    return {"replica": best.engine.replica, "engine": best.engine.rank, "margin_ms": round(margin * _MS, 3)}
+
+
 def _candidate(candidate: Candidate) -> Mapping[str, object]:
-    load, prediction = candidate.load, candidate.prediction
+    prediction = candidate.prediction
     return {
         "replica": candidate.engine.replica,
         "engine": candidate.engine.rank,
@@ -38,17 +89,21 @@ def _candidate(candidate: Candidate) -> Mapping[str, object]:
             "l2": candidate.l2,
             "prefill": candidate.prompt - candidate.held,
         },
-        "load": {
-            "in_flight": load.in_flight,
-            "pending": load.pending,
-            "pending_tokens": load.pending_tokens,
-            "running": load.report.running,
-            "waiting": load.report.waiting,
-            "kv_usage": load.report.kv_usage,
-        },
         "predicted_ms": {
             "ttft": round(prediction.ttft * _MS, 3),
             "cost": round(prediction.cost * _MS, 3),
             **{term: round(value * _MS, 3) for term, value in prediction._asdict().items()},
         },
+    }
+
+
+def _load(candidate: Candidate) -> Mapping[str, object]:
+    load = candidate.load
+    return {
+        "in_flight": load.in_flight,
+        "pending": load.pending,
+        "pending_tokens": load.pending_tokens,
+        "running": load.report.running,
+        "waiting": load.report.waiting,
+        "kv_usage": load.report.kv_usage,
     }

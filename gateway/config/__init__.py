@@ -2,6 +2,7 @@
 
 from gateway.config.limits import Limits, Probing
 from gateway.config.models import CustomProfile, ModelConfig
+from gateway.config.page import Page
 from gateway.config.read import ConfigError, load, parse
 from gateway.config.replicas import ReplicaConfig
 from gateway.config.settings import Config, Listen
@@ -13,6 +14,7 @@ __all__ = [
     "Limits",
     "Listen",
     "ModelConfig",
+    "Page",
     "Probing",
     "ReplicaConfig",
     "load",

@@ -8,6 +8,7 @@ from pydantic import Field
 from gateway.config.l2 import L2
 from gateway.config.limits import Limits, Probing
 from gateway.config.models import CustomProfile, ModelConfig
+from gateway.config.page import Page
 from gateway.config.replicas import ReplicaConfig
 from gateway.config.section import PolicyName, Seconds, Section
 from routing.cost import PROFILES, Profile, profile_from_ms
@@ -51,6 +52,7 @@ class Config(Section):
     probing: Probing = Field(default_factory=Probing)
     l2: L2 | None = None
     """shared storage, where there is any"""
+    page: Page = Field(default_factory=Page)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     def policy_for(self, model: str | None) -> str:

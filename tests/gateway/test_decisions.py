@@ -1,0 +1,47 @@
+"""The ring of decisions."""
+
+from typing import Any
+
+from endings import ended
+
+from gateway.decisions import DecisionRing
+
+
+def ring_of(size: int, *ids: str) -> DecisionRing:
+    ring = DecisionRing(size, clock=lambda: 17.0)
+    for id in ids:
+        ring.add(ended(id=id))
+    return ring
+
+
+def test_the_last_decisions_are_listed_newest_first() -> None:
+    ring = ring_of(3, "a", "b", "c", "d")
+    assert [record.id for record in ring.recent(10)] == ["d", "c", "b"]
+    assert [record.id for record in ring.recent(2)] == ["d", "c"]
+    assert ring.added == 4
+
+
+def test_a_decision_is_found_by_its_request_until_it_has_made_room() -> None:
+    ring = ring_of(2, "a", "b", "c")
+    assert ring.get("a") is None
+    found = ring.get("b")
+    assert found is not None
+    assert (found.id, found.at, found.status) == ("b", 17.0, 200)
+
+
+def test_of_requests_with_one_id_the_last_is_found_until_it_has_made_room() -> None:
+    ring = ring_of(2, "same", "same")
+    first, second = reversed(ring.recent(2))
+    assert ring.get("same") is second
+    ring.add(ended(id="other"))
+    assert ring.get("same") is second
+    ring.add(ended(id="another"))
+    assert ring.get("same") is None
+    assert first is not second
+
+
+def test_nothing_of_the_request_itself_is_kept() -> None:
+    ring = DecisionRing(1)
+    ring.add(ended(id="a", body=b"the secret text"))
+    record: Any = ring.get("a")
+    assert b"secret" not in repr(tuple(record)).encode()

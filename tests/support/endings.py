@@ -1,0 +1,47 @@
+"""Requests that are over, as values."""
+
+from gateway.relay.account import Ended
+from gateway.relay.inbound import Inbound
+from gateway.relay.response import Ending, Outcome
+from gateway.relay.usage import Usage
+from routing.cost import Prediction
+from routing.decision import Candidate, Decision
+from routing.load import EngineLoad
+from routing.types import EngineId, ReplicaId
+
+
+def candidate(name: str, l0: int = 0, prompt: int = 100, prefill: float = 0.01) -> Candidate:
+    prediction = Prediction(queue=0.0, decode=0.0, load=0.0, prefill=prefill, room=0.0)
+    return Candidate(EngineId(ReplicaId(name), 0), EngineLoad(), l0, l0, prompt, prediction)
+
+
+def decision(*candidates: Candidate, predicted: int | None = None) -> Decision:
+    """For the first of the candidates."""
+    chosen = candidates[0]
+    return Decision(
+        engine=chosen.engine,
+        policy="kv-aware",
+        reason="first token soonest",
+        prompt_tokens=chosen.prompt,
+        held_tokens=chosen.l1,
+        cached_tokens=chosen.l1 if predicted is None else predicted,
+        prediction=chosen.prediction,
+        candidates=candidates,
+    )
+
+
+def ended(
+    *,
+    id: str = "a",
+    body: bytes = b"{}",
+    chosen: Decision | None = None,
+    usage: Usage | None = None,
+    status: int = 200,
+    how: str = "complete",
+    ttft: float | None = 0.1,
+) -> Ended:
+    """A request that ended so."""
+    scope = {"path": "/v1/chat/completions", "method": "POST", "headers": []}
+    inbound = Inbound(scope, id, "m", body, hide_usage=False, arrived=1.0)
+    outcome = Outcome(Ending.COMPLETE, status, 10, ttft, usage, None, failed=False, done=True)
+    return Ended(inbound, chosen or decision(candidate("one")), outcome, how, ttft, duration=0.5)
