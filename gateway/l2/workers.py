@@ -5,11 +5,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
 from threading import Thread
-from typing import TypeVar
+from typing import TypeVar, cast
 
 T = TypeVar("T")
-_WAITING = 4
-"""calls that may wait for each thread; more only means that all of them hang"""
+_WAITING = 64
+"""calls that may wait for each thread; more means that all of them hang"""
 
 
 class Saturated(Exception):
@@ -35,7 +35,7 @@ class Workers:
     def submit(self, call: Callable[[], T]) -> "asyncio.Future[T]":
         """Call in a thread. To be used on one event loop only. Raises Saturated.
 
-        Whoever gives up on the future leaves the call running.
+        Whoever gives up on the future leaves the call running, or does without it if it has not begun.
         """
         if self._outstanding >= self._most * (1 + _WAITING):
             raise Saturated
@@ -51,7 +51,7 @@ class Workers:
         def run() -> None:
             settle: Callable[[], None]
             try:
-                result = call()
+                result = None if future.cancelled() else call()
             except Exception as exc:
                 failure = exc
 
@@ -60,7 +60,7 @@ class Workers:
             else:
 
                 def settle() -> None:
-                    future.set_result(result)
+                    future.set_result(cast(T, result))
 
             with suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 loop.call_soon_threadsafe(done, settle)

@@ -23,13 +23,13 @@ async def test_results_and_failures_come_back() -> None:
 
 async def test_no_more_calls_are_taken_than_may_wait() -> None:
     workers, held = Workers(1, "test"), Event()
-    taken = [workers.submit(held.wait) for _ in range(5)]
+    taken = [workers.submit(held.wait) for _ in range(65)]
     with pytest.raises(Saturated):
         workers.submit(held.wait)
     taken[0].cancel()
-    assert workers.outstanding == 5
+    assert workers.outstanding == 65
     held.set()
-    assert await asyncio.gather(*taken[1:]) == [True] * 4
+    assert await asyncio.gather(*taken[1:]) == [True] * 64
     assert workers.outstanding == 0
     workers.close()
 

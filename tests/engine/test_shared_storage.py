@@ -1,0 +1,146 @@
+"""Two replicas, each with LMCache's server, that share a folder through FUSE mounts of their own."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Thread
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+from mounts import MISSING, can_mount, mounted
+
+from tests.engine.gateway_server import GatewayServer
+from tests.engine.prompts import token_ids
+from tests.engine.vllm_cpu.lmcache_server import CHUNK, LMCacheServer
+from tests.engine.vllm_cpu.server import BLOCK_SIZE, MODEL, Ports, VllmServer
+from tests.engine.waiting import wait_until
+
+pytestmark = pytest.mark.skipif(not can_mount(), reason=MISSING)
+
+LONG = 5 * CHUNK + 10
+
+
+class Asked(NamedTuple):
+    """An answer through the gateway: what was predicted and what came."""
+
+    replica: str
+    predicted: int
+    from_storage: int
+    cached: int
+
+
+class World(NamedTuple):
+    """The fleet, its gateway, and the shared folder as the gateway sees it."""
+
+    gateway: GatewayServer
+    replicas: list[VllmServer]
+    folder: Path
+
+    def ask(self, prompt: list[int], max_tokens: int = 2, **fields: Any) -> Asked:
+        """Ask for a completion."""
+        body = {"model": MODEL, "prompt": prompt, "max_tokens": max_tokens, **fields}
+        answer = httpx.post(f"{self.gateway.url}/v1/completions", json=body, timeout=120.0).raise_for_status()
+        details = answer.json()["usage"]["prompt_tokens_details"] or {}
+        return Asked(
+            answer.headers["x-kvgate-replica"],
+            int(answer.headers["x-kvgate-cached-tokens"]),
+            int(answer.headers.get("x-kvgate-l2-tokens", 0)),
+            details.get("cached_tokens") or 0,
+        )
+
+    def wait_for_chunks(self, before: int, chunks: int) -> None:
+        """Wait until so many chunks have been written."""
+        wait_until(f"{chunks} chunks are stored", lambda: self.files() >= before + chunks)
+
+    def files(self) -> int:
+        return len(list(self.folder.glob("*.data")))
+
+
+@pytest.fixture(scope="module")
+def world(
+    binaries: Path, model: Path, ports: Iterator[int], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("shared-storage")
+    source = folder / "source"
+    source.mkdir()
+    with ExitStack() as running:
+        replicas = []
+        for name in ("first", "second"):
+            mount = running.enter_context(mounted(source, folder / f"mount-{name}"))
+            log = folder / f"lmcache-{name}.log"
+            server = running.enter_context(LMCacheServer(binaries, next(ports), next(ports), next(ports), mount, log))
+            where = Ports(next(ports), next(ports), next(ports))
+            replicas.append(
+                running.enter_context(
+                    VllmServer(binaries, model, where, folder / f"{name}.log", arguments=server.vllm_arguments)
+                )
+            )
+        for replica in replicas:
+            replica.start()
+        for replica in replicas:
+            replica.wait_until_ready()
+        mount = running.enter_context(mounted(source, folder / "mount-gateway"))
+        shared = {"writer": "lmcache-server", "chunk": CHUNK, "kv_bytes_per_token": 1024, "load_base": 0.0}
+        settings = {
+            "replicas": [{"url": replica.url} for replica in replicas],
+            # The machine is slower than any mount, and what is tested here is what is found.
+            "l2": {"path": str(mount), "deadline": 1.0, "models": {MODEL: shared}},
+        }
+        gateway_folder = folder / "gateway"
+        gateway_folder.mkdir()
+        gateway = running.enter_context(GatewayServer(next(ports), settings, gateway_folder))
+        yield World(gateway, replicas, mount)
+
+
+def busy(replica: VllmServer, world: World) -> Thread:
+    """Give a replica something to do for a while, behind the gateway's back."""
+    body = {"model": MODEL, "prompt": token_ids("others", 40), "max_tokens": 3000, "ignore_eos": True, "n": 4}
+
+    def ask() -> None:
+        # The thread ends with the replica.
+        try:
+            httpx.post(f"{replica.url}/v1/completions", json=body, timeout=600.0)
+        except httpx.TransportError:
+            return
+
+    thread = Thread(target=ask, daemon=True)
+    thread.start()
+    wait_until(
+        "it is seen that others run there",
+        lambda: world.gateway.metric("kvgate_engine_running", replica=replica.id) > 0,
+    )
+    return thread
+
+
+def test_a_prefix_that_one_replica_computed_is_loaded_by_the_other(world: World) -> None:
+    prompt = token_ids("shared storage", LONG)
+    before = world.files()
+    first = world.ask(prompt)
+    assert (first.predicted, first.cached) == (0, 0)
+    world.wait_for_chunks(before, LONG // CHUNK)
+
+    salted = world.ask(prompt, cache_salt="tenant")
+    assert (salted.predicted, salted.from_storage, salted.cached) == (0, 0, 0), "salts are kept apart"
+
+    holder, other = sorted(world.replicas, key=lambda replica: replica.id != first.replica)
+    busy(holder, world)
+    turn = [*prompt, *token_ids("next turn", 20)]
+    second = world.ask(turn)
+    assert second.replica == other.id
+    assert second.from_storage == second.predicted == LONG // CHUNK * CHUNK
+    assert second.cached == second.predicted
+    assert world.gateway.metric("kvgate_l2_hints_total", outcome="delivered") == 1
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_predictions_are_exact_at_the_edge_of_a_chunk(world: World, beyond: int) -> None:
+    prompt = token_ids(f"edge {beyond}", 4 * CHUNK + beyond)
+    before = world.files()
+    first = world.ask(prompt)
+    world.wait_for_chunks(before, 4)
+    holder = next(replica for replica in world.replicas if replica.id == first.replica)
+    # What the GPU held is gone; LMCache's server and the folder have it still.
+    httpx.post(f"{holder.url}/reset_prefix_cache", timeout=60.0).raise_for_status()
+    again = world.ask(prompt)
+    assert again.cached == again.predicted, (again, BLOCK_SIZE)
