@@ -1,24 +1,20 @@
-"""Builds every object of the gateway and runs what runs beside the requests."""
+"""Builds every object of the gateway: the one place where the parts meet."""
 
 import asyncio
 import logging
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from random import Random
-from time import monotonic, time
-from typing import Any
+from time import monotonic
 
 import httpx
 
 from gateway.api.admin import create_admin
 from gateway.api.openai import OpenAI
-from gateway.api.paths import is_engines
 from gateway.choosing import Chooser
 from gateway.config import Config, ReplicaConfig
 from gateway.config import Limits as RequestLimits
-from gateway.decisions import DecisionRing
 from gateway.fleet.canary import Canary
 from gateway.fleet.membership import Membership
 from gateway.fleet.probe import Probe
@@ -26,18 +22,15 @@ from gateway.fleet.supervisor import Watch
 from gateway.kv.subscriber import Subscriber
 from gateway.l2.parts import L2Parts
 from gateway.metrics import Metrics
-from gateway.page.routes import routes
-from gateway.page.snapshot import Snapshots
-from gateway.page.traffic import Traffic
+from gateway.page.parts import PageParts
 from gateway.prompt.library import Library
 from gateway.prompt.parity import ParityCheck
 from gateway.prompt.remote import RemoteReader
-from gateway.relay.account import Accounts, Ended
+from gateway.relay.account import Accounts
 from gateway.relay.forward import Forwarder
 from gateway.relay.limits import Limits
 from gateway.relay.origin import Origin
 from gateway.relay.pool import Pool
-from gateway.relay.watch import Receive, Send
 from gateway.request_log import RequestLog
 from gateway.state import StateCollector
 from gateway.stored import StoredAnswers
@@ -55,7 +48,7 @@ RELOADABLE = frozenset({"policy", "allow_policy_header", "models", "replicas"})
 
 
 class Gateway:
-    """Every object of one gateway process. Made inside a running event loop by `running`."""
+    """Every object of one gateway process. Made inside a running event loop."""
 
     def __init__(self, config: Config, client: httpx.AsyncClient, group: asyncio.TaskGroup) -> None:
         self.metrics = Metrics()
@@ -91,11 +84,8 @@ class Gateway:
         check = ParityCheck(client)
         canary = Canary(self._fleet, self._library, check, config.parity_interval, self.metrics, monotonic)
         self._requests = RequestLog(sys.stderr)
-        traffic = Traffic(config.speed(), time)
-        decisions = DecisionRing(config.page.decisions)
-        listeners: list[Callable[[Ended], None]] = [traffic.add]
-        if config.page.decisions:
-            listeners.append(decisions.add)
+        page = PageParts(lambda: self._config, self.degraded, self._set_policy, self._fleet, index, self._membership)
+        listeners = list(page.listeners)
         if logging.getLogger("kvgate.request").isEnabledFor(logging.INFO):
             listeners.append(self._requests.write)
         if self._l2:
@@ -106,11 +96,7 @@ class Gateway:
             self._chooser, self._fleet, forwarder, config.limits, self.metrics, StoredAnswers(), monotonic
         )
         self.admin = create_admin(self._fleet, index, self._chooser, self.metrics, self, monotonic)
-        snapshots = Snapshots(
-            lambda: self._config, self.degraded, self._fleet, index, self._membership, traffic, decisions, monotonic
-        )
-        switch = self._set_policy if config.page.policy_switch else None
-        self.admin.include_router(routes(snapshots, decisions, switch))
+        self.admin.include_router(page.router)
         self._canary_task = group.create_task(canary.run())
         self._watch(config.replicas)
 
@@ -171,52 +157,6 @@ class Gateway:
 
     def _make_pool(self, url: str) -> Pool:
         return Pool(Origin.parse(url), connection_limits(self._config.limits))
-
-
-Beside = Callable[[Gateway], Coroutine[Any, Any, None]]
-"""What else runs while a gateway does."""
-
-
-@asynccontextmanager
-async def running(config: Config, beside: Sequence[Beside] = ()) -> AsyncIterator[Gateway]:
-    """A gateway that watches its replicas and takes in their events until left."""
-    async with httpx.AsyncClient() as client, asyncio.TaskGroup() as group:
-        gateway = Gateway(config, client, group)
-        tasks = [group.create_task(start(gateway)) for start in beside]
-        try:
-            yield gateway
-        finally:
-            for task in tasks:
-                task.cancel()
-            gateway.close()
-
-
-class Application:
-    """The ASGI application: what is an engine's is relayed, the rest is the admin surface."""
-
-    def __init__(self, config: Config, beside: Sequence[Beside] = ()) -> None:
-        self._config = config
-        self._beside = beside
-        self._gateway: Gateway | None = None
-
-    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
-        """ASGI. The server sends `lifespan` before any request."""
-        if scope["type"] == "lifespan":
-            await self._lifespan(receive, send)
-            return
-        gateway = self._gateway
-        assert gateway is not None
-        if is_engines(scope["path"]):
-            await gateway.openai(scope, receive, send)
-        else:
-            await gateway.admin(scope, receive, send)
-
-    async def _lifespan(self, receive: Receive, send: Send) -> None:
-        await receive()
-        async with running(self._config, self._beside) as self._gateway:
-            await send({"type": "lifespan.startup.complete"})
-            await receive()
-        await send({"type": "lifespan.shutdown.complete"})
 
 
 def connection_limits(limits: RequestLimits) -> Limits:

@@ -12,7 +12,8 @@ import uvicorn
 from watchfiles import awatch
 
 from gateway import log
-from gateway.app import Application, Beside, Gateway
+from gateway.app import Gateway
+from gateway.application import Application, Beside
 from gateway.config import Config, ConfigError, load
 from gateway.relay.server import ServerProtocol
 

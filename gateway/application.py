@@ -1,0 +1,58 @@
+"""The ASGI application, and what runs beside its requests."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+
+from gateway.api.paths import is_engines
+from gateway.app import Gateway
+from gateway.config import Config
+from gateway.relay.watch import Receive, Send
+
+Beside = Callable[[Gateway], Coroutine[Any, Any, None]]
+"""What else runs while a gateway does."""
+
+
+@asynccontextmanager
+async def running(config: Config, beside: Sequence[Beside] = ()) -> AsyncIterator[Gateway]:
+    """A gateway that watches its replicas and takes in their events until left."""
+    async with httpx.AsyncClient() as client, asyncio.TaskGroup() as group:
+        gateway = Gateway(config, client, group)
+        tasks = [group.create_task(start(gateway)) for start in beside]
+        try:
+            yield gateway
+        finally:
+            for task in tasks:
+                task.cancel()
+            gateway.close()
+
+
+class Application:
+    """The ASGI application: what is an engine's is relayed, the rest is the admin surface."""
+
+    def __init__(self, config: Config, beside: Sequence[Beside] = ()) -> None:
+        self._config = config
+        self._beside = beside
+        self._gateway: Gateway | None = None
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        """ASGI. The server sends `lifespan` before any request."""
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+            return
+        gateway = self._gateway
+        assert gateway is not None
+        if is_engines(scope["path"]):
+            await gateway.openai(scope, receive, send)
+        else:
+            await gateway.admin(scope, receive, send)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        async with running(self._config, self._beside) as self._gateway:
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})

@@ -1,0 +1,43 @@
+"""Builds the dashboard."""
+
+from collections.abc import Callable, Sequence
+from time import monotonic, time
+
+from fastapi import APIRouter
+
+from gateway.config import Config
+from gateway.decisions import DecisionRing
+from gateway.fleet.membership import Membership
+from gateway.page.routes import routes
+from gateway.page.snapshot import Snapshots
+from gateway.page.traffic import Traffic
+from gateway.relay.account import Ended
+from routing.fleet import Fleet
+from routing.index import PrefixIndex
+
+
+class PageParts:
+    """What the page is drawn from, and its paths.
+
+    config: the settings as they are now. degraded: what works, but not as it should.
+    set_policy: makes another policy the default one.
+    """
+
+    def __init__(
+        self,
+        config: Callable[[], Config],
+        degraded: Callable[[], Sequence[str]],
+        set_policy: Callable[[str], None],
+        fleet: Fleet,
+        index: PrefixIndex,
+        membership: Membership,
+    ) -> None:
+        page = config().page
+        traffic = Traffic(config().speed(), time)
+        decisions = DecisionRing(page.decisions)
+        snapshots = Snapshots(config, degraded, fleet, index, membership, traffic, decisions, monotonic)
+        self.listeners: Sequence[Callable[[Ended], None]] = (
+            (traffic.add, decisions.add) if page.decisions else (traffic.add,)
+        )
+        """for `Accounts`"""
+        self.router: APIRouter = routes(snapshots, decisions, set_policy if page.policy_switch else None)
