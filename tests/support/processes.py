@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import yaml
 
-DEADLINE = 30.0
+DEADLINE = 60.0
 """Seconds that anything here may take; reached only when something is broken."""
 
 
