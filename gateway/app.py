@@ -15,6 +15,7 @@ from gateway.api.openai import OpenAI
 from gateway.choosing import Chooser
 from gateway.config import Config, ReplicaConfig
 from gateway.config import Limits as RequestLimits
+from gateway.fleet.auditor import Auditor
 from gateway.fleet.canary import Canary
 from gateway.fleet.membership import Membership
 from gateway.fleet.probe import Probe
@@ -65,16 +66,18 @@ class Gateway:
         self._subscriber = Subscriber(
             asyncio.get_running_loop(), lambda update: self._membership.take_in(update), config.hash_secret.encode()
         )
+        remote = RemoteReader(client, monotonic, deadline=config.tokenize_timeout)
+        auditor = Auditor(config.audit, self._subscriber.rebuild, self.metrics, monotonic)
         self._membership = Membership(
-            self._fleet, index, fresh, history, self._subscriber, self._library, self._make_pool, self.metrics
-        )
+            self._fleet, index, fresh, history, self._subscriber, self._library, remote, auditor, self._make_pool,
+            self.metrics,
+        )  # fmt: skip
 
-        self.metrics.registry.register(StateCollector(self._fleet, index, self._membership))
+        self.metrics.registry.register(StateCollector(self._fleet, index, self._membership, monotonic))
 
         def held(engine: EngineId) -> int:
             return index.held(engine, Tier.GPU)
 
-        remote = RemoteReader(client, monotonic, deadline=config.tokenize_timeout)
         router = Router(self._fleet, fresh, config.speed(), held)
         self._l2 = L2Parts(config.l2, self._fleet, self.metrics.registry, group, monotonic) if config.l2 else None
         self._chooser = Chooser(
@@ -85,7 +88,7 @@ class Gateway:
         canary = Canary(self._fleet, self._library, check, config.parity_interval, self.metrics, monotonic)
         self._requests = RequestLog(sys.stderr)
         page = PageParts(lambda: self._config, self.degraded, self._set_policy, self._fleet, index, self._membership)
-        listeners = list(page.listeners)
+        listeners = [auditor.ended, *page.listeners]
         if logging.getLogger("kvgate.request").isEnabledFor(logging.INFO):
             listeners.append(self._requests.write)
         if self._l2:

@@ -16,8 +16,8 @@ from gateway.prompt.reader import PromptReader
 from gateway.prompt.remote import RemoteReader
 from gateway.prompt.result import EncodedPrompts, Reason, Unscored
 from routing.blocks import block_hashes, root_hash
-from routing.decision import Candidate, Decision, Prompt, RouteRequest
-from routing.fleet import Fleet
+from routing.decision import Candidate, Decision, Matched, Prompt, RouteRequest
+from routing.fleet import Engine, Fleet
 from routing.flights import Flights, unstored_start
 from routing.history import RouteHistory
 from routing.index import PrefixIndex
@@ -162,9 +162,11 @@ class Chooser:
         decision = self._router.route(request, matches, policy, now, excluding, shared)
         if self._flights:
             self._flights.begin(start, decision.engine, now)
+        engine = self._fleet.get(decision.engine)
+        assert engine is not None
+        if matches and policy.source is PrefixSource.EVENTS:
+            return decision._replace(matched=_matched(engine, request.prompts, matches))
         if matches and policy.source is PrefixSource.HISTORY:
-            engine = self._fleet.get(decision.engine)
-            assert engine is not None
             for prompt in request.prompts:
                 self._history.record(decision.engine, prompt.chains.get(engine.namespace, ()), now)
         return decision
@@ -185,6 +187,16 @@ def _read(
     reader: PromptReader, endpoint: str, raw: bytes, chain: Callable[[EncodedPrompts | Unscored], Reading]
 ) -> Reading:
     return chain(reader.read(endpoint, document(raw)))
+
+
+def _matched(engine: Engine, prompts: Sequence[Prompt], matches: Matches) -> Matched | None:
+    """What the index said of the request at this engine, where its answer can tell whether that is so."""
+    if len(prompts) != 1 or not prompts[0].whole or engine.id not in matches[0]:
+        return None
+    size = engine.namespace.block_size
+    blocks = prompts[0].chains.get(engine.namespace, ())
+    in_gpu = min(matches[0][engine.id].l0, len(blocks), max(0, prompts[0].tokens - 1) // size)
+    return Matched(blocks, size, max(0, in_gpu - engine.replica.recomputed_blocks))
 
 
 def _chain(

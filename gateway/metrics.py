@@ -49,6 +49,14 @@ class Metrics:
         self.prediction_error = histogram(
             "prediction_error_blocks", "Predicted minus reported cached blocks", _BLOCKS, "replica", "policy"
         )
+        self.audit = counter(
+            "index_audit",
+            "Answers compared with what the index had: confirmed, evicted meanwhile, phantom (unexplained)",
+            "replica",
+            "engine",
+            "verdict",
+        )
+        self.index_rebuilds = counter("index_rebuilds", "Engines learned anew after an audit", "replica", "engine")
         self.miscounted = counter(
             "miscounted_prompts", "Answers whose prompt had another number of tokens than the gateway found", "model"
         )

@@ -1,6 +1,6 @@
 """Metrics that are read off the gateway's state when somebody scrapes, and cost nothing in between."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -16,7 +16,9 @@ _ENGINE = ("replica", "engine")
 class StateCollector(Collector):
     """Fleet, index and event streams as metrics."""
 
-    def __init__(self, fleet: Fleet, index: PrefixIndex, membership: Membership) -> None:
+    def __init__(self, fleet: Fleet, index: PrefixIndex, membership: Membership, now: Callable[[], float]) -> None:
+        """now: seconds of the clock that event streams are timed by."""
+        self._now = now
         self._fleet = fleet
         self._index = index
         self._membership = membership
@@ -49,7 +51,7 @@ class StateCollector(Collector):
     def _streams(self) -> Iterator[Metric]:
         faults = CounterMetricFamily(
             "kvgate_kv_event_faults",
-            "Event stream: gap, replay, check, failed_replay, restart, clear, unreadable, orphan, unplaced",
+            "Event stream: gap, replay, check, failed_replay, restart, clear, unreadable, rebuild, orphan, unplaced",
             None,
             (*_ENGINE, "kind"),
         )
@@ -60,6 +62,17 @@ class StateCollector(Collector):
         applied = GaugeMetricFamily(
             "kvgate_kv_last_event_timestamp_seconds", "When the engine wrote the last batch applied", None, _ENGINE
         )
+        quiet = GaugeMetricFamily("kvgate_kv_last_event_age_seconds", "Since a message was last applied", None, _ENGINE)
+        stale = GaugeMetricFamily(
+            "kvgate_kv_staleness_seconds",
+            "Since it was last certain that nothing is missing: what the index lacks is not older",
+            None,
+            _ENGINE,
+        )
+        lag = GaugeMetricFamily(
+            "kvgate_kv_sequence_lag", "Messages that came and wait to be applied, or are missing", None, _ENGINE
+        )
+        now = self._now()
         unjudged = GaugeMetricFamily(
             "kvgate_kv_unjudged_groups", "KV-cache groups that can shorten a hit and are not indexed", None, _ENGINE
         )
@@ -68,7 +81,7 @@ class StateCollector(Collector):
             feed = update.feed
             counts = {
                 "gap": feed.gaps, "replay": feed.replays, "check": feed.checks, "failed_replay": feed.failed_replays,
-                "restart": feed.restarts, "clear": feed.clears, "unreadable": feed.unreadable,
+                "restart": feed.restarts, "clear": feed.clears, "unreadable": feed.unreadable, "rebuild": feed.rebuilds,
                 "orphan": update.orphans, "unplaced": update.unplaced,
             }  # fmt: skip
             for kind, count in counts.items():
@@ -76,8 +89,15 @@ class StateCollector(Collector):
             for kind, count in update.ignored.items():
                 ignored.add_metric((*labels, kind), count)
             unjudged.add_metric(labels, len(update.unjudged_groups))
+            if feed.applied_at is not None:
+                quiet.add_metric(labels, now - feed.applied_at)
+            if feed.confirmed_at is not None:
+                stale.add_metric(labels, now - feed.confirmed_at)
+            if feed.heard_seq is not None:
+                applied_seq = -1 if feed.last_seq is None else feed.last_seq
+                lag.add_metric(labels, max(0, feed.heard_seq - applied_seq))
             if feed.last_seq is not None and feed.last_ts is not None:
                 sequence.add_metric(labels, feed.last_seq)
                 applied.add_metric(labels, feed.last_ts)
-        families: Sequence[Metric] = (faults, ignored, sequence, applied, unjudged)
+        families: Sequence[Metric] = (faults, ignored, sequence, applied, quiet, stale, lag, unjudged)
         return iter(families)

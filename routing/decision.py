@@ -59,6 +59,17 @@ class Candidate(NamedTuple):
         return self.l1 + self.l2
 
 
+class Matched(NamedTuple):
+    """What the index said of a prompt at the engine that was chosen."""
+
+    blocks: Sequence[BlockHash]
+    """the prompt's"""
+    block_size: int
+    """tokens"""
+    in_gpu: int
+    """how many leading ones it had in the GPU, and the engine could use"""
+
+
 class Decision(NamedTuple):
     """Where a request goes and why."""
 
@@ -77,6 +88,8 @@ class Decision(NamedTuple):
     """of the held tokens, those that come from shared storage"""
     credited: Sequence[BlockHash] = ()
     """blocks that count as held there until the engine's events speak of them"""
+    matched: Matched | None = None
+    """where the request is one whole prompt that was looked up in the index"""
 
     @property
     def new_tokens(self) -> int:

@@ -39,6 +39,10 @@ class Replica:
     block_size: int = DEFAULT_BLOCK_SIZE
     capacity_blocks: int | None = None
     """blocks in the GPU memory of each engine, None where it does not tell"""
+    recomputed_blocks: int = 0
+    """blocks at the end of a hit that an engine computes again: 1 under EAGLE and MTP"""
+    host_tokens: int = 0
+    """what LMCache inside each engine keeps in host memory (`ledger.Ledger`)"""
 
     @property
     def base(self) -> ModelCard:
@@ -165,10 +169,6 @@ class Fleet:
     def namespaces(self, model: str) -> frozenset[Namespace]:
         """The namespaces among the engines that serve this model: one, unless block sizes differ."""
         return frozenset(engine.namespace for engine in self.serving(model))
-
-    def in_flight(self) -> int:
-        """Leases that are out on members."""
-        return sum(engine.load.in_flight for engine in self._engines.values())
 
     def _ids(self, replica: ReplicaId) -> list[EngineId]:
         return [id for id in self._engines if id.replica == replica]

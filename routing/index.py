@@ -28,10 +28,6 @@ class PrefixIndex:
         """Blocks held by any engine in any tier."""
         return len(self._masks)
 
-    def engines(self) -> Sequence[EngineId]:
-        """The engines that have told anything."""
-        return list(self._held)
-
     def held(self, engine: EngineId, tier: Tier) -> int:
         """How many blocks the engine holds in this tier; 0 for an engine that has told nothing."""
         held = self._held.get(engine)

@@ -1,5 +1,6 @@
 """Every setting with its unit and default; a section is a module."""
 
+from gateway.config.audit import AuditConfig
 from gateway.config.limits import Limits, Probing
 from gateway.config.models import CustomProfile, ModelConfig
 from gateway.config.page import Page
@@ -8,6 +9,7 @@ from gateway.config.replicas import ReplicaConfig
 from gateway.config.settings import Config, Listen
 
 __all__ = [
+    "AuditConfig",
     "Config",
     "ConfigError",
     "CustomProfile",

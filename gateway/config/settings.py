@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from gateway.config.audit import AuditConfig
 from gateway.config.l2 import L2
 from gateway.config.limits import Limits, Probing
 from gateway.config.models import CustomProfile, ModelConfig
@@ -50,6 +51,7 @@ class Config(Section):
     """whether a tokenizer that is not on this machine may be fetched from the hub"""
     limits: Limits = Field(default_factory=Limits)
     probing: Probing = Field(default_factory=Probing)
+    audit: AuditConfig = Field(default_factory=AuditConfig)
     l2: L2 | None = None
     """shared storage, where there is any"""
     page: Page = Field(default_factory=Page)

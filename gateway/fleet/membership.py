@@ -4,11 +4,13 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 
+from gateway.fleet.auditor import Auditor
 from gateway.kv.sources import Source
 from gateway.kv.subscriber import Subscriber
 from gateway.kv.update import Update
 from gateway.metrics import Metrics
 from gateway.prompt.library import Library
+from gateway.prompt.remote import RemoteReader
 from gateway.relay.pool import Pool
 from routing.fleet import Fleet, Replica
 from routing.fresh import FreshRoutes
@@ -31,6 +33,8 @@ class Membership:
         history: RouteHistory,
         subscriber: Subscriber,
         library: Library,
+        remote: RemoteReader,
+        auditor: Auditor,
         make_pool: Callable[[str], Pool],
         metrics: Metrics,
     ) -> None:
@@ -40,6 +44,8 @@ class Membership:
         self._history = history
         self._subscriber = subscriber
         self._library = library
+        self._remote = remote
+        self._auditor = auditor
         self._make_pool = make_pool
         self._metrics = metrics
         self._pools: dict[ReplicaId, Pool] = {}
@@ -67,14 +73,18 @@ class Membership:
             generation = next(self._generations)
             self._streams[engine.id] = generation, source
             self._subscriber.subscribe(
-                engine.id, generation, source.endpoint, source.replay_endpoint, source.topic, replica.base.id
-            )
+                engine.id, generation, source.endpoint, source.replay_endpoint, source.topic, replica.base.id,
+                replica.host_tokens,
+            )  # fmt: skip
 
     def leave(self, replica: ReplicaId, why: str) -> None:
         """Forget a replica and everything known of its caches. Running answers go on. Does nothing for a stranger."""
         pool = self._pools.pop(replica, None)
         if pool is None:
             return
+        member = self._fleet.get(EngineId(replica, 0))
+        if member:
+            self._remote.forget(member.replica.url)
         for engine in self._fleet.leave(replica):
             self._unsubscribe(engine)
         pool.close()
@@ -90,6 +100,7 @@ class Membership:
         stream = self._streams.get(update.engine)
         if stream and stream[0] == update.generation:
             self._apply(update)
+            self._auditor.took_in(update)
 
     def close(self) -> None:
         """Close the connections."""
@@ -100,6 +111,7 @@ class Membership:
         if self._streams.pop(engine, None):
             self._subscriber.unsubscribe(engine)
             self._updates.pop(engine, None)
+        self._auditor.left(engine)
         self._index.forget(engine)
         self._fresh.forget(engine)
         self._history.forget(engine)

@@ -89,7 +89,7 @@ class Watch:
         if not await self._probe.healthy():
             raise ProbeError("/health is not 200")
         started = (await self._probe.metrics()).started
-        replica = await self._probe.describe()
+        replica = self._config.completed(await self._probe.describe())
         self._membership.join(replica, await self._sources(replica.ranks))
         return started
 

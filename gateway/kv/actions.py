@@ -42,6 +42,10 @@ class FeedCounters:
     restarts: int = 0
     clears: int = 0
     unreadable: int = 0
+    rebuilds: int = 0
+    """times that everything was asked for again because what was booked had turned out wrong"""
+    heard_seq: int | None = None
+    """number of the last message that came, applied or not"""
     last_seq: int | None = None
     """number of the last applied message"""
     last_ts: float | None = None

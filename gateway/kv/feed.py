@@ -20,8 +20,9 @@ that it returns, in order. Two states:
     replay: end                          what waited is taken as if it came now
     no answer in time, too many waiting  clear, go on with what waited; later ask for everything once more, and if an
                                          answer begins, clear and rebuild from it
-    a gap that a replay did not close    clear, go on behind it
-    a message that can't be read         clear, go on behind it: what it removed is unknown
+    a gap that a replay did not close,   clear, go on behind it: what was removed is unknown
+    or a message that can't be read
+    rebuild                              clear, replaying from 0
     silence                              check by a replay that nothing was lost, less and less often. A failed check
                                          changes nothing; the next number arriving makes it needless
 
@@ -33,7 +34,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.kv.actions import Action, Ask, FeedCounters
+from gateway.kv.actions import Action, Ask, Clear, FeedCounters
 from gateway.kv.place import Place
 
 _SLOWEST_RETRY = 300.0
@@ -89,8 +90,7 @@ class Feed:
     def start(self, now: float) -> Sequence[Action]:
         """To be called once, first."""
         actions: list[Action] = []
-        if self._replayable:
-            self._ask(now, actions)
+        self._begin(now, actions)
         return actions
 
     def connected(self, now: float) -> Sequence[Action]:
@@ -112,7 +112,7 @@ class Feed:
         """A message came as published."""
         actions: list[Action] = []
         went_back = self._last_live is not None and seq <= self._last_live
-        self._last_live = seq
+        self._last_live = self.counters.heard_seq = seq
         self._listen(now)
         if went_back:
             self._waiting.clear()
@@ -159,6 +159,15 @@ class Feed:
         self._retry_in = self._quiet
         self.counters.confirmed_at = now
         self._drain(now, actions)
+        return actions
+
+    def rebuild(self, now: float) -> Sequence[Action]:
+        """What is booked is wrong, although nothing is missing."""
+        self.counters.rebuilds += 1
+        actions: list[Action] = [Clear()]
+        self._waiting.clear()
+        self._place.lose([])
+        self._begin(now, actions)
         return actions
 
     def tick(self, now: float) -> Sequence[Action]:
@@ -216,14 +225,16 @@ class Feed:
 
     def _ask_on(self, now: float, actions: list[Action], *, in_doubt: bool) -> None:
         """Ask for what follows the last applied message, and for that one as a proof."""
-        last = self._place.last_payload
+        last, start = self._place.last_payload, self._place.next or 0
         self._request = _Request(now + self._patience, in_doubt, last)
-        start = self._place.next or 0
         actions.append(Ask(start if last is None else start - 1))
 
     def _restart(self, now: float, actions: list[Action]) -> None:
         self.counters.restarts += 1
         self._place.lose(actions)
+        self._begin(now, actions)
+
+    def _begin(self, now: float, actions: list[Action]) -> None:
         self._sought = self._retry_at = None
         if self._replayable:
             self._place.next = 0

@@ -32,11 +32,18 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True)
+class Rebuild:
+    """Forget what is known of this engine and learn it again."""
+
+    engine: EngineId
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """Close everything and return."""
 
 
-Command = Subscription | Leave | Stop
+Command = Subscription | Leave | Rebuild | Stop
 
 
 class Poller:
@@ -106,6 +113,10 @@ class Poller:
                     self._join(command)
                 case Leave(engine):
                     self._leave(engine)
+                case Rebuild(engine):
+                    stream = self._streams.get(engine)
+                    if stream is not None:
+                        self._do(stream, stream.rebuild, time.monotonic())
                 case Stop():
                     self._running = False
 

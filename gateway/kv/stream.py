@@ -59,6 +59,7 @@ class Stream:
         if len(frames) < 2 or len(frames[-2]) != _NUMBER_BYTES:
             self._ignored["frames"] += 1
             return
+        self._touched = True
         self._perform(self._feed.live(int.from_bytes(frames[-2], "big"), frames[-1], now))
 
     def replayed(self, frames: Sequence[bytes], now: float) -> None:
@@ -70,6 +71,10 @@ class Stream:
             self._perform(self._feed.replay_ended(now))
         else:
             self._perform(self._feed.replayed(int.from_bytes(frames[-2], "big"), frames[-1], now))
+
+    def rebuild(self, now: float) -> None:
+        """Forget what is booked and learn it again."""
+        self._perform(self._feed.rebuild(now))
 
     def tick(self, now: float) -> None:
         self._perform(self._feed.tick(now))

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import zmq
 
-from gateway.kv.poller import BELL, Command, Leave, Poller, Stop
+from gateway.kv.poller import BELL, Command, Leave, Poller, Rebuild, Stop
 from gateway.kv.stream import Subscription
 from gateway.kv.update import Outbox, Update
 from routing.types import EngineId
@@ -53,6 +53,10 @@ class Subscriber:
     def unsubscribe(self, engine: EngineId) -> None:
         """Follow it no longer. Updates under way may still be delivered."""
         self._send(Leave(engine))
+
+    def rebuild(self, engine: EngineId) -> None:
+        """Forget what is known of it and learn it again. Does nothing for one that is not followed here."""
+        self._send(Rebuild(engine))
 
     def close(self) -> None:
         """Follow no engine any more and end the thread."""

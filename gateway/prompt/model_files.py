@@ -62,6 +62,10 @@ def _model_file(source: str | Path, name: str, revision: str | None) -> Path | N
         path = Path(source) / name
         return path if path.is_file() else None
     from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
 
-    found = try_to_load_from_cache(str(source), name, revision=revision)
+    try:
+        found = try_to_load_from_cache(str(source), name, revision=revision)
+    except HFValidationError:
+        return None  # the path of a folder that is not on this machine
     return Path(found) if isinstance(found, str) else None

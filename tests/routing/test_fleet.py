@@ -81,7 +81,7 @@ def test_joining_again_keeps_the_load_and_takes_in_what_changed() -> None:
     assert len(fleet) == 1
     assert fleet.serving("adapter")
     lease.release()
-    assert fleet.in_flight() == 0
+    assert after.load.in_flight == 0
 
 
 def test_joining_again_keeps_the_place_in_the_order_and_drops_ranks_that_are_gone() -> None:

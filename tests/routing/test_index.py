@@ -102,7 +102,7 @@ def test_nothing_remains_of_an_engine_that_left() -> None:
     index.forget(A)
     assert index.match(blocks(1, 2)) == {B: PrefixMatch(1, 1)}
     assert len(index) == 1
-    assert index.engines() == [B]
+    assert (index.held(A, Tier.GPU), index.held(A, Tier.CPU)) == (0, 0)
 
 
 def test_a_slot_is_used_again_and_starts_empty() -> None:

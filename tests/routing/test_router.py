@@ -52,6 +52,18 @@ def test_predicted_cached_tokens_follow_the_engines_rule(why: str, tokens: int, 
     assert decision.new_tokens == tokens - cached
 
 
+@pytest.mark.parametrize(
+    ("why", "held", "cached"),
+    [("the last block of a hit is computed again", 6, 80), ("all of it", 1, 0), ("none", 0, 0)],
+)
+def test_what_an_engine_computes_again_is_not_cached(why: str, held: int, cached: int) -> None:
+    world = World()
+    world.fleet.join(Replica(A.replica, "http://a:1", (ModelCard("m"),), recomputed_blocks=1))
+    matches = [{A: PrefixMatch(held, held)}] if held else [{}]
+    decision = world.router.route(request(100), matches, world.kv_aware, 0.0, excluding={B.replica})
+    assert decision.cached_tokens == cached, why
+
+
 def test_host_memory_counts_as_cached() -> None:
     world = World()
     decision = world.router.route(request(1000), [{A: PrefixMatch(2, 60)}], world.kv_aware, 0.0)

@@ -1,12 +1,16 @@
 """The one place that changes who is in the fleet, with everything that it keeps in step."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from gateway.config import Config
+import httpx
+
+from gateway.config import AuditConfig, Config
+from gateway.fleet.auditor import Auditor
 from gateway.fleet.membership import Membership
 from gateway.kv.actions import FeedCounters
 from gateway.kv.sources import Source
@@ -14,6 +18,7 @@ from gateway.kv.subscriber import Subscriber
 from gateway.kv.update import Update
 from gateway.metrics import Metrics
 from gateway.prompt.library import Library
+from gateway.prompt.remote import RemoteReader
 from gateway.relay.origin import Origin
 from gateway.relay.pool import Pool
 from routing.fleet import Fleet, ModelCard, Replica
@@ -44,15 +49,18 @@ class World:
     fresh: FreshRoutes
     membership: Membership
     metrics: Metrics
+    auditor: Auditor
 
 
 @asynccontextmanager
 async def membership_world() -> AsyncIterator[World]:
     """An empty fleet whose event streams are really followed."""
     fleet, index, fresh, metrics = Fleet(), PrefixIndex(), FreshRoutes(2.0), Metrics()
+    now = time.monotonic
     subscriber = Subscriber(asyncio.get_running_loop(), lambda update: membership.take_in(update), b"")
+    auditor = Auditor(AuditConfig(), subscriber.rebuild, metrics, now)
     with ThreadPoolExecutor(1) as executor:
-        async with asyncio.TaskGroup() as group:
+        async with httpx.AsyncClient() as client, asyncio.TaskGroup() as group:
             library = Library(Config(), executor, group)
             membership = Membership(
                 fleet,
@@ -61,10 +69,12 @@ async def membership_world() -> AsyncIterator[World]:
                 RouteHistory(100, 60.0),
                 subscriber,
                 library,
+                RemoteReader(client, now),
+                auditor,
                 lambda url: Pool(Origin.parse(url)),
                 metrics,
             )
-            yield World(fleet, index, fresh, membership, metrics)
+            yield World(fleet, index, fresh, membership, metrics, auditor)
             library.close()
     membership.close()
     subscriber.close()

@@ -211,6 +211,29 @@ def test_an_unreadable_message_clears() -> None:
     assert feed.counters.unreadable == 1
 
 
+def test_rebuilding_forgets_and_asks_for_everything() -> None:
+    feed = following(2)
+    assert told(feed.live(4, message(4), 1.0)) == ["ask 2"]
+    assert told(feed.rebuild(1.0)) == ["clear", "ask 0"]
+    assert [told(feed.replayed(seq, message(seq), 1.0)) for seq in range(5)] == [[1000 + seq] for seq in range(5)]
+    assert told(feed.replay_ended(1.0)) == []
+    assert told(feed.live(5, message(5), 1.0)) == [1005]
+    assert (feed.counters.rebuilds, feed.counters.restarts) == (1, 0)
+
+
+def test_rebuilding_without_replay_goes_on_with_what_comes() -> None:
+    feed = new_feed(replayable=False)
+    feed.live(0, message(0), 0.0)
+    assert told(feed.rebuild(1.0)) == ["clear"]
+    assert told(feed.live(1, message(1), 1.0)) == [1001]
+
+
+def test_what_came_and_is_not_applied_is_counted() -> None:
+    feed = following(0)
+    feed.live(3, message(3), 1.0)
+    assert (feed.counters.heard_seq, feed.counters.last_seq) == (3, 0)
+
+
 def test_silence_is_checked_ever_more_rarely() -> None:
     feed = following(0)
     feed.live(1, message(1), 1.0)

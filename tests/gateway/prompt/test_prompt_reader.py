@@ -172,9 +172,10 @@ class TestEmbeddings:
 
 
 class TestLoading:
-    def test_a_missing_model_is_named(self) -> None:
-        with pytest.raises(TokenizerError, match="no-such/model"):
-            load("no-such/model")
+    @pytest.mark.parametrize("source", ["no-such/model", "/models/on/another/machine"])
+    def test_a_missing_model_is_named(self, source: str) -> None:
+        with pytest.raises(TokenizerError, match=source):
+            load(source)
 
     def test_a_broken_template_is_refused(self) -> None:
         with pytest.raises(TokenizerError, match="template"):
