@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from time import monotonic
@@ -18,7 +18,7 @@ from gateway.config import Limits as RequestLimits
 from gateway.fleet.auditor import Auditor
 from gateway.fleet.canary import Canary
 from gateway.fleet.membership import Membership
-from gateway.fleet.probe import Probe
+from gateway.fleet.probe import Probe, replica_id
 from gateway.fleet.supervisor import Watch
 from gateway.kv.subscriber import Subscriber
 from gateway.l2.parts import L2Parts
@@ -28,6 +28,7 @@ from gateway.prompt.library import Library
 from gateway.prompt.parity import ParityCheck
 from gateway.prompt.remote import RemoteReader
 from gateway.relay.account import Accounts
+from gateway.relay.attempts import Attempts
 from gateway.relay.forward import Forwarder
 from gateway.relay.limits import Limits
 from gateway.relay.origin import Origin
@@ -35,12 +36,14 @@ from gateway.relay.pool import Pool
 from gateway.request_log import RequestLog
 from gateway.state import StateCollector
 from gateway.stored import StoredAnswers
+from routing.breaker import BreakerRules
 from routing.fleet import Fleet
 from routing.fresh import FreshRoutes
+from routing.health import Health
 from routing.history import RouteHistory
 from routing.index import PrefixIndex
 from routing.router import Router
-from routing.types import EngineId, Tier
+from routing.types import EngineId, ReplicaId, Tier
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +61,12 @@ class Gateway:
         self._group = group
         self._watches: dict[ReplicaConfig, asyncio.Task[None]] = {}
         self._fleet = Fleet()
+        rules = config.ejection
+        self.health = Health(
+            self._fleet,
+            BreakerRules(rules.failures, rules.connections, rules.rest, rules.longest_rest),
+            rules.slow_start,
+        )
         self._executor = ThreadPoolExecutor(config.tokenizer_threads, thread_name_prefix="tokenizer")
         self._library = Library(config, self._executor, group)
         index = PrefixIndex()
@@ -73,15 +82,16 @@ class Gateway:
             self.metrics,
         )  # fmt: skip
 
-        self.metrics.registry.register(StateCollector(self._fleet, index, self._membership, monotonic))
+        self.metrics.registry.register(StateCollector(self._fleet, self.health, index, self._membership, monotonic))
 
         def held(engine: EngineId) -> int:
             return index.held(engine, Tier.GPU)
 
+        random = Random()
         router = Router(self._fleet, fresh, config.speed(), held)
         self._l2 = L2Parts(config.l2, self._fleet, self.metrics.registry, group, monotonic) if config.l2 else None
         self._chooser = Chooser(
-            config, self._fleet, index, history, router, self._library, remote, self._executor, Random(),
+            config, self._fleet, index, history, router, self._library, remote, self._executor, random,
             self._l2.storage if self._l2 else None, self._l2.flights if self._l2 else None,
         )  # fmt: skip
         check = ParityCheck(client)
@@ -95,12 +105,14 @@ class Gateway:
             listeners.append(self._l2.storage.ended)
         accounts = Accounts(self.metrics, self._chooser.miscounted, listeners)
         forwarder = Forwarder(self._fleet, self._membership, accounts, router.withdraw, monotonic)
+        attempts = Attempts(self._chooser, forwarder, self.health, config.limits, self.metrics, random, monotonic)
         self.openai = OpenAI(
-            self._chooser, self._fleet, forwarder, config.limits, self.metrics, StoredAnswers(), monotonic
+            self._chooser, self._fleet, attempts, config.limits, self.metrics, StoredAnswers(), monotonic
         )
         self.admin = create_admin(self._fleet, index, self._chooser, self.metrics, self, monotonic)
         self.admin.include_router(page.router)
         self._canary_task = group.create_task(canary.run())
+        self._drained: Mapping[ReplicaId, bool] = {}
         self._watch(config.replicas)
 
     def missing(self) -> list[str]:
@@ -149,14 +161,24 @@ class Gateway:
         logger.info("policy %s set on the page", policy)
 
     def _watch(self, replicas: Sequence[ReplicaConfig]) -> None:
-        for gone in self._watches.keys() - set(replicas):
+        # Whether it drains is no reason to meet a replica afresh.
+        watched = {replica.model_copy(update={"draining": False}): None for replica in replicas}
+        for gone in self._watches.keys() - watched.keys():
             self._watches.pop(gone).cancel()
-        for replica in replicas:
+        for replica in watched:
             if replica not in self._watches:
-                url = str(replica.url).rstrip("/")
+                url = replica.origin
                 probe = Probe(self._client, url, self._config.probing.timeout)
-                watch = Watch(probe, replica, url, self._config.probing, self._membership, self._fleet, self.metrics)
+                watch = Watch(
+                    probe, replica, url, self._config.probing, self._membership, self._fleet, self.health,
+                    self.metrics, monotonic,
+                )  # fmt: skip
                 self._watches[replica] = self._group.create_task(watch.run())
+        drained = {replica_id(replica.origin): replica.draining for replica in replicas}
+        for id, draining in drained.items():
+            if draining != self._drained.get(id, False):  # what an operator asked for otherwise stays
+                self.health.drain(id, draining)
+        self._drained = drained
 
     def _make_pool(self, url: str) -> Pool:
         return Pool(Origin.parse(url), connection_limits(self._config.limits))

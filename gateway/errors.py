@@ -7,9 +7,13 @@ What can go wrong, as types:
 * ClientGone              the client hung up
 * UpstreamError           the replica's fault
   - UpstreamUnreachable   refused, or a reused connection closed before one byte of answer: nothing was done there
+    * NoConnection        all connections that there may be are in use, or the replica has left
+    * UpstreamBusy        it answered 503: it takes nothing now
   - UpstreamTimeout       it did not answer in time
   - UpstreamBroken        it closed, or sent what is not HTTP, after the request was sent
 """
+
+from collections.abc import Sequence
 
 
 class BadRequest(Exception):
@@ -39,6 +43,22 @@ class UpstreamError(Exception):
 
 class UpstreamUnreachable(UpstreamError):
     """Nothing was done there, so the request may go to another replica."""
+
+
+class NoConnection(UpstreamUnreachable):
+    """It was not even tried to reach it."""
+
+
+class UpstreamBusy(UpstreamUnreachable):
+    """It answered 503, as engines do whose queue is full, that are paused, or that are being scaled.
+
+    headers, body: of that answer, for the client if nobody else takes the request.
+    """
+
+    def __init__(self, headers: Sequence[tuple[bytes, bytes]], body: bytes) -> None:
+        super().__init__("it takes no requests now (503)")
+        self.headers = headers
+        self.body = body
 
 
 class UpstreamTimeout(UpstreamError):

@@ -34,7 +34,15 @@ class Metrics:
             "request_duration_seconds", "Arrival to the end of the answer", _SECONDS, "model", "policy", "replica"
         )
         self.decision = histogram("decision_seconds", "Arrival to the choice of a replica", _MILLIS, "policy")
-        self.retries = counter("retries", "Requests sent again because nothing had been done", "replica")
+        self.retries = counter(
+            "retries", "Requests sent again because nothing had been done, by who got them then", "replica"
+        )
+        self.retries_refused = counter(
+            "retries_refused", "Requests not sent again: attempts, budget, or nobody else is there", "reason"
+        )
+        self.ejections = counter(
+            "ejections", "Times that a replica was left alone: connection or application faults", "replica", "fault"
+        )
         self.prompt_tokens = counter("prompt_tokens", "Prompt tokens as the engine counted them", "model", "policy")
         self.cached_tokens = counter(
             "cached_tokens", "Prompt tokens that the engine did not prefill", "model", "policy"

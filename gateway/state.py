@@ -8,6 +8,7 @@ from prometheus_client.registry import Collector
 
 from gateway.fleet.membership import Membership
 from routing.fleet import Fleet
+from routing.health import Health
 from routing.index import INDEXED_TIERS, PrefixIndex
 
 _ENGINE = ("replica", "engine")
@@ -16,17 +17,37 @@ _ENGINE = ("replica", "engine")
 class StateCollector(Collector):
     """Fleet, index and event streams as metrics."""
 
-    def __init__(self, fleet: Fleet, index: PrefixIndex, membership: Membership, now: Callable[[], float]) -> None:
-        """now: seconds of the clock that event streams are timed by."""
-        self._now = now
+    def __init__(
+        self,
+        fleet: Fleet,
+        health: Health,
+        index: PrefixIndex,
+        membership: Membership,
+        now: Callable[[], float],
+    ) -> None:
+        """now: seconds of the clock that `health` is told and event streams are timed by."""
         self._fleet = fleet
+        self._health = health
+        self._now = now
         self._index = index
         self._membership = membership
 
     def collect(self) -> Iterable[Metric]:
         """One family for each metric, all engines in it."""
+        yield self._states()
         yield from self._engines()
         yield from self._streams()
+
+    def _states(self) -> Metric:
+        family = GaugeMetricFamily(
+            "kvgate_replica_state",
+            "1 for what a member is: ready, fresh, draining, asleep, open, half_open",
+            None,
+            ("replica", "state"),
+        )
+        for replica, state in self._health.states(self._now()):
+            family.add_metric((replica, state), 1.0)
+        return family
 
     def _engines(self) -> Iterator[Metric]:
         in_flight = GaugeMetricFamily(

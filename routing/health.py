@@ -105,7 +105,9 @@ class Health:
     # What probes and operators say
 
     def joined(self, replica: ReplicaId, now: float) -> None:
-        """The replica became a member. It starts slowly if others have been there for a while."""
+        """The replica is a member. If it was none before it starts slowly, where others have been for a while."""
+        if replica in self._joined:
+            return
         others = [at for other, at in self._joined.items() if other != replica and self._is_member(other)]
         if self._slow_start > 0 and others and now - min(others) >= self._slow_start:
             self._fresh[replica] = now

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from functools import cache
 from random import getrandbits
 from typing import Any
 
@@ -11,23 +10,21 @@ from gateway.api.parse import Body, parse
 from gateway.api.paths import REPORTS_USAGE, SCORED, UNSCORED, check
 from gateway.api.refusal import Answer, json_answer, refusal
 from gateway.api.token_ids import TAKEN_ON, with_ids, without_ids
-from gateway.choosing import Chooser, Found, Reading
+from gateway.choosing import Chooser, Reading
 from gateway.config import Limits
-from gateway.errors import BadRequest, ClientGone, UpstreamError, UpstreamUnreachable
+from gateway.errors import BadRequest, ClientGone
 from gateway.l2.names import tags_of
 from gateway.metrics import Metrics
 from gateway.prompt.reader import unread
-from gateway.relay.forward import Forwarder
+from gateway.relay.attempts import Attempts
 from gateway.relay.inbound import Inbound
 from gateway.relay.splice import set_member
 from gateway.relay.watch import ClientWatch, Receive, Send
 from gateway.stored import PATH as STORED
 from gateway.stored import StoredAnswers, stored_id
 from routing.decision import RouteRequest
-from routing.errors import NoReplicaAvailable
 from routing.fleet import Fleet
 from routing.policies import Policy, PrefixSource
-from routing.types import ReplicaId
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +41,7 @@ class OpenAI:
         self,
         chooser: Chooser,
         fleet: Fleet,
-        forwarder: Forwarder,
+        attempts: Attempts,
         limits: Limits,
         metrics: Metrics,
         stored: StoredAnswers,
@@ -52,11 +49,10 @@ class OpenAI:
     ) -> None:
         self._chooser = chooser
         self._fleet = fleet
-        self._forwarder = forwarder
+        self._attempts = attempts
         self._limits = limits
         self._metrics = metrics
         self._stored = stored
-        self._decision = cache(metrics.decision.labels)
         self._now = now
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
@@ -87,10 +83,14 @@ class OpenAI:
             if hide_usage:
                 raw = set_member(raw, "stream_options", _INCLUDE_USAGE)
             single = len(reading.tokens) == 1 and body.n in (None, 1)
-            inbound = Inbound(scope, request_id, model or "", raw, hide_usage, arrived, single)
+            total = self._limits.total_timeout
+            deadline = None if total is None else arrived + total
+            inbound = Inbound(scope, request_id, model or "", raw, hide_usage, arrived, single, deadline)
             holder = self._stored.holder(stored_id(path, body.previous_response_id))
             route = reading.route._replace(replica=holder) if holder else reading.route
-            await self._relay(inbound, route, found, policy, watch, send)
+            outcome, replica = await self._attempts.run(inbound, route, found, policy, watch, send)
+            if outcome.answer_id and path == STORED:
+                self._stored.store(outcome.answer_id, replica)
         except ClientGone:
             self._metrics.requests.labels(self._known(model), "", "", "client_gone", "").inc()
         except Exception as exc:
@@ -101,34 +101,6 @@ class OpenAI:
                 logger.info("request %s refused: %d %s", request_id, answer.status, type(exc).__name__)
             self._metrics.requests.labels(self._known(model), "", "", "refused", str(answer.status)).inc()
             await _answer(send, answer, request_id)
-
-    async def _relay(
-        self, inbound: Inbound, route: RouteRequest, found: Found, policy: Policy, watch: ClientWatch, send: Send
-    ) -> None:
-        """Try replicas until one takes the request. Raises what the last one's failure was, or RoutingError."""
-        tried: set[ReplicaId] = set()
-        failure: UpstreamError | None = None
-        while len(tried) < self._limits.attempts:
-            try:
-                decision = self._chooser.decide(route, found, policy, self._now(), tried)
-            except NoReplicaAvailable:
-                if failure is None:
-                    raise
-                break
-            self._decision(policy.name).observe(self._now() - inbound.arrived)
-            try:
-                outcome = await self._forwarder.forward(inbound, decision, watch, send)
-            except UpstreamUnreachable as exc:  # nothing was done there, so another one may do it
-                failure = exc
-                tried.add(decision.engine.replica)
-                self._metrics.retries.labels(decision.engine.replica).inc()
-                logger.warning("replica %s: %s", decision.engine.replica, exc)
-            else:
-                if outcome.answer_id and inbound.scope["path"] == STORED:
-                    self._stored.store(outcome.answer_id, decision.engine.replica)
-                return
-        assert failure is not None
-        raise failure
 
     async def _reading(self, path: str, model: str | None, raw: bytes, policy: Policy) -> Reading:
         if path in UNSCORED:

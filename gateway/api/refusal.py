@@ -6,14 +6,22 @@
 | 404 | no replica serves the model, or no such path |
 | 413 | the body is over the limit |
 | 502 | the chosen replicas could not be reached, or broke off before their answer began |
-| 503 | no replica may take the request now; with Retry-After |
+| 503 | no replica may take the request now, or those tried said so; with Retry-After |
 | 504 | the replica did not answer in time |
 """
 
 import json
 from typing import NamedTuple
 
-from gateway.errors import BadRequest, BodyTooLarge, UnknownPath, UpstreamBroken, UpstreamTimeout, UpstreamUnreachable
+from gateway.errors import (
+    BadRequest,
+    BodyTooLarge,
+    UnknownPath,
+    UpstreamBroken,
+    UpstreamBusy,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
 from routing.errors import NoReplicaAvailable, UnknownModel
 
 RETRY_AFTER = 5
@@ -51,9 +59,19 @@ _UNFORESEEN = _Row(500, "api_error", "internal_error", "The gateway failed.")
 
 def refusal(exc: Exception) -> Answer:
     """The answer to give for an exception; 500 for one that is not in the table."""
+    if isinstance(exc, UpstreamBusy):
+        return _of_engine(exc)
     row = next((_TABLE[kind] for kind in type(exc).__mro__ if kind in _TABLE), _UNFORESEEN)
     param = "model" if isinstance(exc, UnknownModel) else getattr(exc, "param", None)
     return error_answer(row.status, row.text or str(exc), type=row.type, code=row.code, param=param)
+
+
+def _of_engine(busy: UpstreamBusy) -> Answer:
+    """The answer of the last replica that takes nothing now, with a Retry-After if it gave none."""
+    headers = [(name.lower(), value) for name, value in busy.headers]
+    if all(name != b"retry-after" for name, _ in headers):
+        headers.append((b"retry-after", str(RETRY_AFTER).encode()))
+    return Answer(503, busy.body, [*headers, (b"content-length", str(len(busy.body)).encode())])
 
 
 def error_answer(

@@ -1,7 +1,7 @@
 """Every setting with its unit and default; a section is a module."""
 
 from gateway.config.audit import AuditConfig
-from gateway.config.limits import Limits, Probing
+from gateway.config.limits import Ejection, Limits, Probing
 from gateway.config.models import CustomProfile, ModelConfig
 from gateway.config.page import Page
 from gateway.config.read import ConfigError, load, parse
@@ -13,6 +13,7 @@ __all__ = [
     "Config",
     "ConfigError",
     "CustomProfile",
+    "Ejection",
     "Limits",
     "Listen",
     "ModelConfig",

@@ -1,4 +1,4 @@
-"""Bounds on requests, and how replicas are watched."""
+"""Bounds on requests, how replicas are watched, and when one that fails is left alone."""
 
 from typing import Annotated
 
@@ -13,6 +13,12 @@ class Limits(Section):
     body_bytes: Annotated[int, Field(gt=0)] = 64 * 1024 * 1024
     attempts: Annotated[int, Field(ge=1)] = 3
     """replicas tried in all before the client is told"""
+    retry_share: Annotated[float, Field(ge=0, le=1)] = 0.2
+    """of the requests, how many may be sent a second time ..."""
+    retry_reserve: Annotated[int, Field(ge=0)] = 100
+    """... and how many on top of that, all at once"""
+    total_timeout: Seconds | None = None
+    """seconds from a request's arrival to the end of its answer, however often it is tried"""
     connect_timeout: Seconds = 2.0
     response_timeout: Seconds = 600.0
     """seconds until the answer's headers"""
@@ -33,5 +39,21 @@ class Probing(Section):
     timeout: Seconds = 2.0
     failures: Annotated[int, Field(ge=1)] = 2
     """failed probes in a row until a replica leaves; a refused connection counts at once"""
+    successes: Annotated[int, Field(ge=1)] = 2
+    """good probes in a row until one that left is taken in again"""
     models_interval: Seconds = 10.0
     """seconds between two looks at a replica's list of models and event sources"""
+
+
+class Ejection(Section):
+    """When a replica that fails gets no requests for a while. 4xx, 429, 503 and clients that leave do not count."""
+
+    failures: Annotated[int, Field(ge=1)] = 5
+    """different requests in a row that it failed: 5xx, an answer that broke off or did not come in time"""
+    connections: Annotated[int, Field(ge=1)] = 2
+    """attempts to connect in a row that failed"""
+    rest: Seconds = 5.0
+    """seconds until it is tried again with one request; doubled each time that fails"""
+    longest_rest: Seconds = 60.0
+    slow_start: Annotated[float, Field(ge=0)] = 10.0
+    """seconds over which one that joins a running fleet gets its full share; 0 for at once"""

@@ -23,6 +23,13 @@ class ReplicaConfig(Section):
     behind it"""
     kv_replay: Annotated[str, Field(pattern=_ENDPOINT)] | None = None
     """ZMQ endpoint of rank 0's replay socket, likewise"""
+    draining: bool = False
+    """whether it gets no new requests, only what refers to answers it keeps"""
+
+    @property
+    def origin(self) -> str:
+        """The URL without a trailing slash."""
+        return str(self.url).rstrip("/")
 
     kv_topic: str = ""
     """the topic that it publishes under; to tell it from others that connect to the same port, which a `kv_events` with

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from gateway.config.audit import AuditConfig
 from gateway.config.l2 import L2
-from gateway.config.limits import Limits, Probing
+from gateway.config.limits import Ejection, Limits, Probing
 from gateway.config.models import CustomProfile, ModelConfig
 from gateway.config.page import Page
 from gateway.config.replicas import ReplicaConfig
@@ -55,6 +55,7 @@ class Config(Section):
     l2: L2 | None = None
     """shared storage, where there is any"""
     page: Page = Field(default_factory=Page)
+    ejection: Ejection = Field(default_factory=Ejection)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     def policy_for(self, model: str | None) -> str:

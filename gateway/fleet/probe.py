@@ -15,7 +15,7 @@ from routing.types import ReplicaId
 
 _WANTED = re.compile(
     r"^(?:process_start_time_seconds "
-    r"|vllm:(?:num_requests_running|num_requests_waiting|kv_cache_usage_perc|cache_config_info)\{).*$",
+    r"|vllm:(?:num_requests_running|num_requests_waiting|kv_cache_usage_perc|cache_config_info|engine_sleep_state)\{).*$",
     re.MULTILINE,
 )
 
@@ -38,6 +38,8 @@ class EngineMetrics:
     prefix_caching: bool | None = None
     hash_algorithm: str | None = None
     """of vLLM's own block hashes, which name what it shares with others"""
+    asleep: bool = False
+    """its weights are not where they can be used"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,11 @@ class Probe:
         response = await self._get("/version")
         return str(_object(response).get("version")) if response.is_success else None
 
+    async def paused(self) -> bool | None:
+        """Whether the engine was told to pause; None where it does not tell. Raises ProbeError."""
+        response = await self._get("/is_paused")
+        return bool(_object(response).get("is_paused")) if response.is_success else None
+
     async def healthy(self) -> bool:
         """Whether `/health` answers 200. Raises ProbeError where nothing answers."""
         return (await self._get("/health")).status_code == httpx.codes.OK
@@ -162,6 +169,9 @@ def parse_metrics(text: str) -> Exposition:
         found = samples.setdefault(rank, {})
         if name == "vllm:cache_config_info":
             configured[rank] = labels
+        elif name == "vllm:engine_sleep_state":
+            if labels.get("sleep_state") == "awake":
+                found["awake"] = value
         else:
             found[name] = found.get(name, 0.0) + value
     engines = {rank: _engine_metrics(found, configured.get(rank, {})) for rank, found in samples.items()}
@@ -188,6 +198,7 @@ def _engine_metrics(found: Mapping[str, float], labels: Mapping[str, str]) -> En
         capacity_blocks=None if blocks is None else blocks - 1,
         prefix_caching=None if caching is None else caching == "True",
         hash_algorithm=labels.get("prefix_caching_hash_algo"),
+        asleep=found.get("awake") == 0.0,
     )
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from gateway.config import Probing, ReplicaConfig
 from gateway.fleet.membership import Membership
@@ -10,6 +10,7 @@ from gateway.fleet.probe import Probe, ProbeError, replica_id
 from gateway.kv.sources import Source
 from gateway.metrics import Metrics
 from routing.fleet import Fleet
+from routing.health import Health
 
 logger = logging.getLogger(__name__)
 
@@ -25,8 +26,11 @@ class Watch:
         probing: Probing,
         membership: Membership,
         fleet: Fleet,
+        health: Health,
         metrics: Metrics,
+        now: Callable[[], float],
     ) -> None:
+        """now: seconds of the clock that `health` is told."""
         self._probe = probe
         self._config = replica
         self._url = url
@@ -34,22 +38,40 @@ class Watch:
         self._probing = probing
         self._membership = membership
         self._fleet = fleet
+        self._health = health
         self._metrics = metrics
+        self._now = now
         self._reason: str | None = None
+        self._tells_pause = True
 
     async def run(self) -> None:
         """Watch until cancelled; then the replica leaves."""
+        # One that is new is taken in at once, one that failed has to prove itself.
+        wanted = 1
         try:
             while True:
                 try:
+                    await self._proven(wanted)
+                    wanted = self._probing.successes
                     await self._member()
                 except ProbeError as exc:
                     self._metrics.probe_failures.labels(self._id).inc()
-                    self._membership.leave(self._id, str(exc))
+                    self._leave(str(exc))
                     logger.debug("replica %s: %s", self._id, exc)
                 await asyncio.sleep(self._probing.interval)
         finally:
-            self._membership.leave(self._id, "no longer watched")
+            self._leave("no longer watched")
+
+    def _leave(self, why: str) -> None:
+        self._membership.leave(self._id, why)
+        self._health.left(self._id)
+
+    async def _proven(self, wanted: int) -> None:
+        """Wait for so many good probes in a row, the last of which is joining's own. Raises ProbeError."""
+        for _ in range(wanted - 1):
+            if not await self._probe.healthy():
+                raise ProbeError("/health is not 200")
+            await asyncio.sleep(self._probing.interval)
 
     async def _member(self) -> None:
         """From joining to the failure that ends it, which is raised."""
@@ -77,12 +99,23 @@ class Watch:
         """Take in how busy the engines are."""
         marks = {engine.id: engine.load.mark() for engine in self._fleet if engine.id.replica == self._id}
         exposition = await self._probe.metrics()
+        self._health.reachable(self._id, self._now())
         if exposition.started != started:
             raise ProbeError("it was restarted", refused=True)
         for id, mark in marks.items():
             engine, metrics = self._fleet.get(id), exposition.engines.get(id.rank)
             if engine and metrics:
                 engine.load.observe(metrics.report, mark)
+        await self._rest(any(metrics.asleep for metrics in exposition.engines.values()))
+
+    async def _rest(self, asleep: bool) -> None:
+        """Take a replica whose engines sleep or are paused out of rotation, and back."""
+        if self._tells_pause and not asleep:
+            paused = await self._probe.paused()
+            self._tells_pause = paused is not None
+            asleep = bool(paused)
+        if self._health.sleeps(self._id, asleep):
+            logger.warning("replica %s %s", self._id, "sleeps or is paused" if asleep else "is awake again")
 
     async def _join(self) -> float | None:
         """Take in what the replica says of itself. Returns when its process started."""
@@ -90,7 +123,10 @@ class Watch:
             raise ProbeError("/health is not 200")
         started = (await self._probe.metrics()).started
         replica = self._config.completed(await self._probe.describe())
-        self._membership.join(replica, await self._sources(replica.ranks))
+        sources = await self._sources(replica.ranks)
+        self._tells_pause = True  # which only a server in development mode does, and it may have become one
+        self._membership.join(replica, sources)
+        self._health.joined(self._id, self._now())
         return started
 
     async def _sources(self, ranks: int) -> Mapping[int, Source]:

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from gateway.relay.account import Accounts
+from gateway.relay.busy import busy
+from gateway.relay.deadline import answered_within, ended_within
 from gateway.relay.headers import request_headers
 from gateway.relay.inbound import Inbound
 from gateway.relay.pool import Pool
@@ -46,9 +48,17 @@ class Forwarder:
         self._accounts = accounts
         self._now = now
 
-    async def forward(self, inbound: Inbound, decision: Decision, watch: ClientWatch, send: Send) -> Outcome:
+    async def forward(
+        self,
+        inbound: Inbound,
+        decision: Decision,
+        watch: ClientWatch,
+        send: Send,
+        answering: Callable[[], None] | None = None,
+    ) -> Outcome:
         """Send the request and pass the answer on. Returns how it ended.
 
+        answering: called when the head of a good answer has come.
         The lease is back, and the upstream closed, however that is.
 
         Raises UpstreamError before anything was sent to the client, ClientGone.
@@ -57,6 +67,7 @@ class Forwarder:
         assert engine is not None, "decided without an await in between"
         lease = Lease(engine.load, decision.prompt_tokens, decision.new_tokens)
         answered = False
+        timer = None
         try:
             pool = self._pools.pool(decision.engine.replica)
             own = [(b"x-request-id", inbound.id.encode("latin-1"))]
@@ -70,7 +81,12 @@ class Forwarder:
                 extra=own,
             )
             with watch:
-                upstream = await pool.send(inbound.method, inbound.target, headers, inbound.body)
+                answer = pool.send(inbound.method, inbound.target, headers, inbound.body)
+                upstream = await answered_within(self._left(inbound), answer)
+                if upstream.status == 503:
+                    raise await busy(upstream)
+            if answering is not None and upstream.status < 300:
+                answering()
             relay = Relay(
                 upstream,
                 send,
@@ -80,14 +96,21 @@ class Forwarder:
                 hide_usage=inbound.hide_usage,
                 on_first_byte=lambda _: lease.first_token(),
             )
+            timer = ended_within(self._left(inbound), upstream)
             outcome = await relay.run()
             answered = outcome.status == 200 and outcome.first_byte_at is not None
         finally:
             lease.release()
+            if timer is not None:
+                timer.cancel()
             if not answered:
                 self._withdraw(decision)
         self._accounts.ended(inbound, decision, engine.namespace.block_size, outcome, self._now())
         return outcome
+
+    def _left(self, inbound: Inbound) -> float | None:
+        """Seconds that the request may still take; None for no limit."""
+        return None if inbound.deadline is None else inbound.deadline - self._now()
 
 
 def decision_headers(inbound: Inbound, decision: Decision) -> list[tuple[bytes, bytes]]:

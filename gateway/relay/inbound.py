@@ -20,6 +20,8 @@ class Inbound(NamedTuple):
     """seconds of the gateway's monotonic clock"""
     single: bool = True
     """one prompt and one answer to it; of several, vLLM reports the cached tokens of only one"""
+    deadline: float | None = None
+    """when the answer must be complete, by the same clock; None for no limit"""
 
     @property
     def method(self) -> bytes:

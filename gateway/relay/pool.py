@@ -4,7 +4,7 @@ import asyncio
 import ssl
 from collections import deque
 
-from gateway.errors import UpstreamUnreachable
+from gateway.errors import NoConnection, UpstreamUnreachable
 from gateway.relay.h1 import Connection
 from gateway.relay.headers import message_head
 from gateway.relay.limits import Limits
@@ -83,7 +83,7 @@ class Pool:
         self._closed = True
         for ticket in self._queue:
             if ticket.waiter is not None and not ticket.waiter.done():
-                ticket.waiter.set_exception(UpstreamUnreachable("the replica has left"))
+                ticket.waiter.set_exception(NoConnection("the replica has left"))
         self._reap()
 
     def _settle(self) -> list[Connection]:
@@ -169,7 +169,7 @@ class Pool:
                 return await self._connect()
             if ticket.waiter is None or ticket.connection.usable:  # it may have closed on the way from the queue
                 return ticket.connection
-        raise UpstreamUnreachable("the replica has left")
+        raise NoConnection("the replica has left")
 
     async def _wait(self, ticket: _Ticket) -> None:
         ticket.waiter = self._loop.create_future()
@@ -185,7 +185,7 @@ class Pool:
             elif not ticket.connection.closed:
                 self._freed(ticket.connection)
             if isinstance(exc, TimeoutError):
-                raise UpstreamUnreachable("no free connection within the limit") from exc
+                raise NoConnection("no free connection within the limit") from exc
             raise
 
     async def _connect(self) -> Connection:

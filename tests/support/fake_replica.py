@@ -19,11 +19,17 @@ _STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-
 
 @dataclass
 class FakeReplica:
-    """requests: bodies of the POSTs it got. open: how many of them it works on."""
+    """requests: bodies of the POSTs it got. open: how many of them it works on.
+
+    gets: what it answers to GETs, by path: JSON, or text where it is a string; 404 to all others.
+    status: what it answers to every POST instead, if not 0.
+    """
 
     url: str = ""
     requests: list[Mapping[str, object]] = field(default_factory=list)
     open: int = 0
+    gets: dict[str, object] = field(default_factory=lambda: {"/v1/models": _MODELS, "/health": {}})
+    status: int = 0
     _server: asyncio.Server | None = None
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -55,8 +61,7 @@ class FakeReplica:
         raw = await reader.readexactly(int(lengths[0]) if lengths else 0)
         method, path, _ = head.split(" ", 2)
         if method == "get":
-            known = {"/v1/models": _whole(200, _MODELS), "/health": _whole(200, {}), "/metrics": _whole(404, {})}
-            writer.write(known.get(path, _whole(404, {})))
+            writer.write(_whole(200, self.gets[path]) if path in self.gets else _whole(404, {}))
             await writer.drain()
             return True
         if path == "/tokenize" or path.endswith("/render"):
@@ -67,6 +72,10 @@ class FakeReplica:
         self.requests.append(request)
         self.open += 1
         try:
+            if self.status:
+                writer.write(_whole(self.status, {"error": {"message": "as the test says", "code": self.status}}))
+                await writer.drain()
+                return True
             return await _behave(str(request.get("behaviour", "answer")), request, reader, writer)
         finally:
             self.open -= 1
@@ -111,7 +120,7 @@ async def _behave(
 
 
 def _whole(status: int, value: object) -> bytes:
-    body = json.dumps(value).encode()
+    body = value.encode() if isinstance(value, str) else json.dumps(value).encode()
     head = b"HTTP/1.1 %d X\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % (status, len(body))
     return head + body
 

@@ -1,0 +1,148 @@
+"""What a replica that fails, sleeps or drains means to clients: nothing, as long as there is another one."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from fake_replica import FakeReplica, fake_replica
+from processes import Running, all_joined, eventually, gateway_process
+
+CHAT = "/v1/chat/completions"
+ASLEEP = 'vllm:engine_sleep_state{engine="0",sleep_state="awake"} 0.0\n'
+AWAKE = 'vllm:engine_sleep_state{engine="0",sleep_state="awake"} 1.0\n'
+
+
+def body(behaviour: str = "answer", **fields: object) -> dict[str, object]:
+    return {"model": "fake", "messages": [], "behaviour": behaviour, **fields}
+
+
+@dataclass
+class Pair:
+    """Two fake replicas behind one gateway that takes them in turn."""
+
+    one: FakeReplica
+    other: FakeReplica
+    gateway: Running
+    client: httpx.AsyncClient
+
+    async def post(self, **fields: object) -> httpx.Response:
+        return await self.client.post(self.gateway.url + CHAT, json=body(**fields))  # type: ignore[arg-type]
+
+    async def metric(self, name: str) -> dict[str, float]:
+        """A metric's values by labels."""
+        text = (await self.client.get(self.gateway.url + "/metrics")).text
+        lines = [line.removeprefix(name).rsplit(" ", 1) for line in text.splitlines() if line.startswith(name + "{")]
+        return {labels: float(value) for labels, value in lines}
+
+    async def states(self) -> dict[str, str]:
+        """Each replica's state, by its URL."""
+        found = [labels for labels, value in (await self.metric("kvgate_replica_state")).items() if value]
+        return {"http://" + labels.split('"')[1]: labels.split('"')[3] for labels in found}
+
+
+@asynccontextmanager
+async def pair(folder: Path, **settings: object) -> AsyncIterator[Pair]:
+    async with fake_replica() as one, fake_replica() as other:
+        replicas = [{"url": one.url}, {"url": other.url}]
+        merged = {"policy": "round-robin", "replicas": replicas, "log_level": "warning", **settings}
+        async with gateway_process(merged, folder) as gateway, httpx.AsyncClient(timeout=30) as client:
+            await all_joined(gateway.url, 2)
+            yield Pair(one, other, gateway, client)
+
+
+async def test_requests_that_make_every_engine_fail_take_nobody_away(tmp_path: Path) -> None:
+    async with pair(tmp_path) as world:
+        world.one.status = world.other.status = 500
+        for number in range(40):
+            assert (await world.post(number=number // 20 * number)).status_code == 500
+        assert set((await world.states()).values()) == {"ready"}
+        world.one.status = world.other.status = 0
+        for _ in range(4):
+            assert (await world.post()).status_code == 200
+        assert await world.metric("kvgate_ejections_total") == {}
+
+
+async def test_one_that_fails_where_the_other_does_not_rests_and_comes_back(tmp_path: Path) -> None:
+    async with pair(tmp_path, ejection={"rest": 0.2}) as world:
+        world.one.status = 500
+        for number in range(12):
+            await world.post(number=number)
+        sent = len(world.one.requests)
+        assert sent == 5
+        world.one.status = 0
+
+        async def back() -> bool:
+            assert (await world.post()).status_code == 200
+            return (await world.states())[world.one.url] == "ready" and len(world.one.requests) > sent
+
+        await eventually(back, "it gets requests again")
+
+
+async def test_errors_of_the_client_take_nobody_away(tmp_path: Path) -> None:
+    async with pair(tmp_path, ejection={"failures": 1}) as world:
+        for status in (400, 404, 422, 429):
+            world.one.status = status
+            for _ in range(4):
+                await world.post()
+        assert set((await world.states()).values()) == {"ready"}
+
+
+async def test_what_one_takes_not_now_the_other_gets(tmp_path: Path) -> None:
+    async with pair(tmp_path) as world:
+        world.one.status = 503
+        for _ in range(8):
+            assert (await world.post()).status_code == 200
+        assert len(world.other.requests) == 8
+        world.other.status = 503
+        answer = await world.post()
+        assert (answer.status_code, answer.json()["error"]["message"]) == (503, "as the test says")
+        assert int(answer.headers["retry-after"]) > 0
+        assert set((await world.states()).values()) == {"ready"}
+
+
+async def test_a_retry_budget_ends_retries_and_says_so(tmp_path: Path) -> None:
+    async with pair(tmp_path, limits={"retry_share": 0, "retry_reserve": 2}) as world:
+        world.one.status = 503
+        answers = [(await world.post()).status_code for _ in range(10)]
+        refused = answers.count(503)
+        assert 0 < refused <= 8
+        assert await world.metric("kvgate_retries_refused_total") == {'{reason="budget"}': refused}
+        assert sum((await world.metric("kvgate_retries_total")).values()) == 2
+
+
+async def test_one_that_sleeps_or_is_paused_gets_nothing_until_it_is_awake(tmp_path: Path) -> None:
+    async with pair(tmp_path, probing={"interval": 0.05, "models_interval": 0.1}) as world:
+
+        async def becomes(state: str) -> None:
+            async def holds() -> bool:
+                return (await world.states()).get(world.one.url) == state
+
+            await eventually(holds, f"the replica is {state}")
+
+        async def none_goes_there() -> bool:
+            before = len(world.one.requests)
+            for _ in range(4):
+                assert (await world.post()).status_code == 200
+            return len(world.one.requests) == before
+
+        world.one.gets["/metrics"] = ASLEEP
+        await becomes("asleep")
+        assert await none_goes_there()
+        world.one.gets["/metrics"] = AWAKE
+        await becomes("ready")
+        world.one.gets["/is_paused"] = {"is_paused": True}
+        await becomes("asleep")
+        assert await none_goes_there()
+        world.one.gets["/is_paused"] = {"is_paused": False}
+        await becomes("ready")
+        assert not await none_goes_there()
+
+
+async def test_a_request_has_a_time_in_all(tmp_path: Path) -> None:
+    async with pair(tmp_path, limits={"total_timeout": 0.3}) as world:
+        assert (await world.post(behaviour="never answer")).status_code == 504
+        answer = await world.post(behaviour="stream for ever", stream=True)
+        assert '"code": 504' in answer.text.splitlines()[-2]
+        assert "[DONE]" not in answer.text
