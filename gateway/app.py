@@ -14,9 +14,9 @@ from gateway.api.admin import create_admin
 from gateway.api.openai import OpenAI
 from gateway.choosing import Chooser
 from gateway.config import Config, ReplicaConfig
-from gateway.config import Limits as RequestLimits
 from gateway.fleet.auditor import Auditor
 from gateway.fleet.canary import Canary
+from gateway.fleet.connections import make_pool
 from gateway.fleet.membership import Membership
 from gateway.fleet.probe import Probe, replica_id
 from gateway.fleet.supervisor import Watch
@@ -30,9 +30,6 @@ from gateway.prompt.remote import RemoteReader
 from gateway.relay.account import Accounts
 from gateway.relay.attempts import Attempts
 from gateway.relay.forward import Forwarder
-from gateway.relay.limits import Limits
-from gateway.relay.origin import Origin
-from gateway.relay.pool import Pool
 from gateway.request_log import RequestLog
 from gateway.state import StateCollector
 from gateway.stored import StoredAnswers
@@ -78,8 +75,8 @@ class Gateway:
         remote = RemoteReader(client, monotonic, deadline=config.tokenize_timeout)
         auditor = Auditor(config.audit, self._subscriber.rebuild, self.metrics, monotonic)
         self._membership = Membership(
-            self._fleet, index, fresh, history, self._subscriber, self._library, remote, auditor, self._make_pool,
-            self.metrics,
+            self._fleet, index, fresh, history, self._subscriber, self._library, remote, auditor,
+            lambda url: make_pool(url, config.limits), self.metrics,
         )  # fmt: skip
 
         self.metrics.registry.register(StateCollector(self._fleet, self.health, index, self._membership, monotonic))
@@ -179,17 +176,3 @@ class Gateway:
             if draining != self._drained.get(id, False):  # what an operator asked for otherwise stays
                 self.health.drain(id, draining)
         self._drained = drained
-
-    def _make_pool(self, url: str) -> Pool:
-        return Pool(Origin.parse(url), connection_limits(self._config.limits))
-
-
-def connection_limits(limits: RequestLimits) -> Limits:
-    """What the configuration allows a connection to a replica."""
-    return Limits(
-        connect=limits.connect_timeout,
-        response=limits.response_timeout,
-        read=limits.idle_timeout,
-        keep_alive=limits.idle_connection,
-        connections=limits.max_connections,
-    )

@@ -1,0 +1,20 @@
+"""Connections to a replica as the configuration has them."""
+
+from gateway.config import Limits as RequestLimits
+from gateway.relay.limits import Limits
+from gateway.relay.origin import Origin
+from gateway.relay.pool import Pool
+
+
+def make_pool(url: str, limits: RequestLimits) -> Pool:
+    """A replica's pool. url: scheme and authority."""
+    return Pool(
+        Origin.parse(url),
+        Limits(
+            connect=limits.connect_timeout,
+            response=limits.response_timeout,
+            read=limits.idle_timeout,
+            keep_alive=limits.idle_connection,
+            connections=limits.max_connections,
+        ),
+    )
