@@ -5,6 +5,7 @@ import asyncio
 import contextlib
 import signal
 import sys
+from pathlib import Path
 
 from loadtest.replica.engine import DEFAULT_BLOCK_SIZE
 from loadtest.replica.timing import PROFILES
@@ -35,6 +36,10 @@ class Replica:
         add("--block-size", type=_positive, default=DEFAULT_BLOCK_SIZE, help="tokens per block (default %(default)s)")
         add("--time-scale", type=_seconds, default=1.0, help="real seconds per simulated second (default %(default)s)")
         add("--model", default="sim", help="name under which the model is served (default %(default)s)")
+        add("--l2-dir", type=Path, metavar="DIR", help="a folder that the replicas share, as LMCache does")
+        add("--l2-bytes-per-token", type=_positive, default=57_344, help="of KV cache there (default %(default)s)")
+        add("--l2-gbps", type=_seconds, default=1.84, help="GB/s at which a replica reads there (default %(default)s)")
+        add("--l2-recompute", action="store_true", help="compute what can't be loaded, instead of failing the request")
         add("--seed", type=int, default=0, help="of what the model says")
 
     def run(self, args: argparse.Namespace) -> int:
@@ -64,6 +69,7 @@ def _seconds(text: str) -> float:
 
 
 async def _serve(args: argparse.Namespace) -> None:
+    from loadtest.replica.l2 import FolderSettings
     from loadtest.replica.serve import ReplicaSettings, serve
     from loadtest.replica.text import Text
 
@@ -85,6 +91,8 @@ async def _serve(args: argparse.Namespace) -> None:
                 port=args.port + index,
                 kv_port=kv_port,
                 replay_port=kv_port + 1,
+                l2=args.l2_dir
+                and FolderSettings(args.l2_dir, args.l2_bytes_per_token, args.l2_gbps, fails=not args.l2_recompute),
             )
             served = await stack.enter_async_context(serve(settings, text))
             print(f"simulated replica at {served.url}, events at {served.publisher.endpoint}", flush=True)

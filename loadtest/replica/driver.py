@@ -27,6 +27,8 @@ class Answer:
 
     requests: Sequence[Request]
     unfinished: int
+    failed: bool = False
+    """whether the engine gave one of them up"""
     tokens: asyncio.Queue[Token | None] = field(default_factory=asyncio.Queue)
     """as they are sampled; None when the last request has ended, or the client has left"""
 
@@ -63,6 +65,7 @@ class Driver:
         begun = loop.time()
         while True:
             step = self.engine.start_step()
+            self._give_up()
             if step is None:
                 self._wanted.clear()
                 await self._wanted.wait()
@@ -72,6 +75,14 @@ class Driver:
             await asyncio.sleep(max(0.0, end - loop.time()))
             self._deliver(self.engine.finish_step(step))
             begun = max(end, loop.time() - CATCH_UP_SECONDS)
+
+    def _give_up(self) -> None:
+        """End the calls of requests that the engine could not go on with."""
+        failed, self.engine.failed = self.engine.failed, []
+        for request in failed:
+            answer, _ = self._answers[request]
+            answer.failed = True
+            answer.tokens.put_nowait(None)
 
     def _deliver(self, outcome: Outcome) -> None:
         if outcome.events:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from loadtest.replica.kv_events import KVEvent
+from loadtest.replica.l2 import SharedFolder, Unloadable
 from loadtest.replica.pool import BlockPool
 from loadtest.replica.prefix_cache import PrefixCache
 from loadtest.replica.request import Request
@@ -78,8 +79,9 @@ class Engine:
         block_size: int,
         token_budget: int = DEFAULT_TOKEN_BUDGET,
         max_sequences: int = DEFAULT_MAX_SEQUENCES,
+        storage: SharedFolder | None = None,
     ) -> None:
-        """blocks: physical blocks, the null block included."""
+        """blocks: physical blocks, the null block included. storage: shared with other engines."""
         self.profile = profile
         self.cache = PrefixCache(BlockPool(blocks), block_size)
         self.counters = Counters()
@@ -87,6 +89,10 @@ class Engine:
         self._max_sequences = max_sequences
         self._waiting: deque[Request] = deque()
         self._running: list[Request] = []
+        self._storage = storage
+        self._loading_ms = 0.0
+        self.failed: list[Request] = []
+        """requests that ended without an answer, because what was stored could not be loaded; the owner empties it"""
 
     @property
     def running(self) -> int:
@@ -142,6 +148,8 @@ class Engine:
             if not request.generated:
                 self.counters.prompt += request.prompt_length
                 self.counters.prompt_cached += request.cached or 0
+                if self._storage is not None:
+                    self._storage.store(request.tokens)
             sampled.append(Sampled(request, request.sample()))
             self.counters.generated += 1
             if request.finished:
@@ -183,15 +191,35 @@ class Engine:
                 break
             self._waiting.popleft()
             self.cache.adopt(request, found)
+            local = request.computed
+            if self._storage is not None and not self._load(request, self._storage):
+                continue
             if request.cached is None:
                 request.cached = request.computed
                 self.counters.queried += request.prompt_length
-                self.counters.hit += request.computed
+                self.counters.hit += local
             tokens = min(len(request.tokens) - request.computed, budget)
             self.cache.grow(request, tokens)
             self._running.append(request)
             slices.append(Slice(request, request.computed, tokens))
             budget -= tokens
+
+    def _load(self, request: Request, storage: SharedFolder) -> bool:
+        """Take from shared storage what goes beyond the cache. Returns False if that ended the request."""
+        end = min(storage.find(request.tokens), len(request.tokens) - 1)
+        if end <= request.computed:
+            return True
+        try:
+            self._loading_ms += storage.load(request.tokens, request.computed, end)
+        except Unloadable:
+            if not storage.settings.fails:
+                return True
+            self.cache.free(request)
+            self.failed.append(request)
+            return False
+        self.cache.grow(request, end - request.computed)
+        request.computed = end
+        return True
 
     def _seconds(self, slices: list[Slice]) -> float:
         chunks_ms = 0.0
@@ -202,4 +230,5 @@ class Engine:
                 context += start + 1
             else:
                 chunks_ms += self.profile.chunk_ms(tokens, start)
-        return self.profile.step_ms(chunks_ms, sequences, context) / 1000
+        loading_ms, self._loading_ms = self._loading_ms, 0.0
+        return (loading_ms + self.profile.step_ms(chunks_ms, sequences, context)) / 1000

@@ -16,6 +16,11 @@ from loadtest.replica.request import Request
 from loadtest.replica.speech import Speaker
 from loadtest.replica.text import Text
 
+_FAILED = {
+    "error": {"message": "Internal server error", "type": "InternalServerError", "param": None, "code": 500}
+}  # fmt: skip
+"""vLLM's words where stored blocks can't be loaded and `kv_load_failure_policy` is `fail`"""
+
 
 class Generate:
     """`POST /v1/chat/completions` or `/v1/completions`, as an ASGI application."""
@@ -84,6 +89,10 @@ async def _stream(answer: Answer, writer: Writer, send: Send) -> None:
         opened = True
         for chunk in chunks:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    if answer.failed:
+        event = b"data: " + json.dumps(_FAILED).encode() + b"\n\ndata: [DONE]\n\n"
+        await send({"type": "http.response.body", "body": event, "more_body": False})
+        return
     if answer.unfinished:
         return
     await send({"type": "http.response.body", "body": b"".join(writer.closing()), "more_body": False})
@@ -92,6 +101,12 @@ async def _stream(answer: Answer, writer: Writer, send: Send) -> None:
 async def _whole(answer: Answer, writer: Writer, send: Send) -> None:
     while await answer.tokens.get() is not None:
         pass
+    if answer.failed:
+        failed = json.dumps(_FAILED).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(failed)).encode())]
+        await send({"type": "http.response.start", "status": 500, "headers": headers})
+        await send({"type": "http.response.body", "body": failed, "more_body": False})
+        return
     if answer.unfinished:
         return
     body = json.dumps(writer.whole(), separators=(",", ":"), ensure_ascii=False).encode()

@@ -12,6 +12,7 @@ from loadtest.replica.app import create_app
 from loadtest.replica.calls import Model
 from loadtest.replica.driver import Driver
 from loadtest.replica.engine import DEFAULT_BLOCK_SIZE, DEFAULT_TOKEN_BUDGET, Engine
+from loadtest.replica.l2 import FolderSettings, SharedFolder
 from loadtest.replica.publisher import DEFAULT_BUFFER_STEPS, Publisher
 from loadtest.replica.speech import Speaker
 from loadtest.replica.text import Text
@@ -50,6 +51,8 @@ class ReplicaSettings:
     buffer_steps: int = DEFAULT_BUFFER_STEPS
     """batches kept for replay"""
     topic: str = "kv-events"
+    l2: FolderSettings | None = None
+    """a folder that it shares with other replicas"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,9 @@ async def serve(settings: ReplicaSettings, text: Text) -> AsyncIterator[Served]:
     Raises OSError or zmq.ZMQError if a port is taken.
     """
     blocks = settings.blocks or settings.profile.l0_tokens // settings.block_size + 1
-    engine = Engine(settings.profile, blocks, settings.block_size, settings.token_budget)
+    writer = f"{settings.host}-{settings.port}"
+    storage = SharedFolder(settings.l2, str(text.path), writer) if settings.l2 else None
+    engine = Engine(settings.profile, blocks, settings.block_size, settings.token_budget, storage=storage)
     model = Model(settings.model, min(settings.max_model_length, engine.capacity))
     publisher = Publisher(
         _tcp(settings.host, settings.kv_port),

@@ -126,8 +126,10 @@ def test_a_prefix_that_one_replica_computed_is_loaded_by_the_other(world: World)
     holder, other = sorted(world.replicas, key=lambda replica: replica.id != first.replica)
     busy(holder, world)
     turn = [*prompt, *token_ids("next turn", 20)]
+    params = {"endpoint": "/v1/completions"}
+    why = world.gateway.admin.post("/explain", params=params, json={"model": MODEL, "prompt": turn}).json()
     second = world.ask(turn)
-    assert second.replica == other.id
+    assert second.replica == other.id, why
     assert second.from_storage == second.predicted == LONG // CHUNK * CHUNK
     assert second.cached == second.predicted
     assert world.gateway.metric("kvgate_l2_hints_total", outcome="delivered") == 1
