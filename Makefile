@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: check test test-engine bench demo setup clean
+.PHONY: check test test-engine bench demo docs setup clean
 
 setup: $(READY)
 
@@ -32,6 +32,11 @@ bench: $(READY)
 
 demo: $(READY)
 	$(BIN)/python -m loadtest.demo
+
+# The documents as a site, in build/site; links that lead nowhere are errors.
+docs: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/mkdocs build --quiet --strict --site-dir build/site
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Protocol
@@ -139,20 +139,31 @@ def with_arguments(config: Config, args: argparse.Namespace) -> Config:
         raise ConfigError(f"--{error['loc'][0]}: {error['msg'].removeprefix('Value error, ')}") from exc
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command. Returns the exit status."""
-    # The library would say on every start that it found no PyTorch, which a tokenizer does not need.
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+def command_line(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
+    """The parser of all commands; what it parses has the command's name as `command`."""
     parser = argparse.ArgumentParser(
         prog="kvgate", description="Sends each request to the vLLM replica where its first token comes soonest."
     )
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, command in commands.items():
+        command.add_arguments(subparsers.add_parser(name, help=command.help, description=command.help))
+    return parser
+
+
+def all_commands() -> Mapping[str, Command]:
+    """The gateway's own commands and those that other packages add."""
     commands: dict[str, Command] = {"serve": Serve(), "check": Check(), "top": Top()}
     for entry in entry_points(group=COMMANDS):
         commands[entry.name] = entry.load()()
-    for name, command in commands.items():
-        command.add_arguments(subparsers.add_parser(name, help=command.help, description=command.help))
-    args = parser.parse_args(argv)
+    return commands
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command. Returns the exit status."""
+    # The library would say on every start that it found no PyTorch, which a tokenizer does not need.
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    commands = all_commands()
+    args = command_line(commands).parse_args(argv)
     return commands[args.command].run(args)
 
 

@@ -1,0 +1,67 @@
+"""What the documents say is so."""
+
+import re
+import runpy
+import shlex
+from pathlib import Path
+from random import Random
+
+import pytest
+from endings import candidate
+
+from gateway.__main__ import all_commands, command_line
+from gateway.api.paths import is_engines
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page: Path) -> list[str]:
+    """Its code, fenced or indented."""
+    text = page.read_text()
+    fenced = re.findall(r"^```\w*\n(.*?)^```", text, re.M | re.S)
+    return fenced + re.findall(r"(?:^    .*\n)+", text, re.M)
+
+
+def commands(page: Path) -> list[str]:
+    joined = (block.replace("\\\n", " ") for block in blocks(page))
+    lines = (line.strip().removeprefix(".venv/bin/") for block in joined for line in block.splitlines())
+    return [line.split(" #")[0] for line in lines if line.startswith("kvgate ")]
+
+
+def test_the_page_of_settings_is_what_the_settings_say() -> None:
+    script = runpy.run_path(str(ROOT / "docs" / "reference.py"))
+    assert script["PAGE"].read_text() == script["page"](), "run: python docs/reference.py"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_in_it_is_one(page: Path) -> None:
+    parser = command_line(all_commands())
+    for line in commands(page):
+        parser.parse_args(shlex.split(line)[1:])
+
+
+def test_there_are_commands_to_look_at() -> None:
+    assert sum(len(commands(page)) for page in PAGES) >= 4
+
+
+def test_every_path_that_curl_is_shown_with_exists() -> None:
+    admin = (ROOT / "gateway" / "api" / "admin.py").read_text()
+    shown = [
+        path
+        for page in PAGES
+        for path in re.findall(r"curl .*?(?:localhost|127\.0\.0\.1):\d+(/[\w/.-]+)", page.read_text())
+    ]
+    assert shown
+    assert [path for path in shown if not is_engines(path) and f'"{path}"' not in admin] == []
+
+
+def test_the_policy_of_the_tutorial_chooses() -> None:
+    (code,) = [block for block in blocks(ROOT / "docs" / "adding-a-policy.md") if "class ShortestQueue" in block][:1]
+    names: dict[str, type] = {}
+    exec(code, names)
+    policy = names["ShortestQueue"](Random(1))
+    busy, free = candidate("busy"), candidate("free")
+    busy = busy._replace(prediction=busy.prediction._replace(queue=0.5))
+    assert policy.choose([busy, free]).candidate == free
+    assert "0.0 ms in front" in policy.choose([busy, free]).reason
