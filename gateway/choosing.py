@@ -1,7 +1,7 @@
 """Request body -> prompt -> blocks -> matches -> decision: where the gateway asks the routing core."""
 
 import asyncio
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import Executor
 from functools import partial
 from random import Random
@@ -24,7 +24,7 @@ from routing.index import PrefixIndex
 from routing.policies import POLICIES, Policy, PrefixSource, policy_named
 from routing.router import Matches, Router
 from routing.shared import SharedPrefix
-from routing.types import BlockHash, Namespace, ReplicaId
+from routing.types import BlockHash, EngineId, Namespace, PrefixMatch, ReplicaId
 
 _INLINE_BYTES = 8192
 """Bodies up to this size are read on the event loop: it takes less than the way to a thread and back."""
@@ -137,12 +137,14 @@ class Chooser:
         shared: Sequence[SharedPrefix] = ()
         if self._storage is not None and policy.source is PrefixSource.EVENTS:
             shared = await self._storage.look_up(request, reading.tokens, reading.salt, tags)
-        source = self._index if policy.source is PrefixSource.EVENTS else self._history
         matches = []
         for prompt in request.prompts:
             found = {}
-            for chain in prompt.chains.values():
-                found.update(source.match(chain))
+            for space, chain in prompt.chains.items():
+                if policy.source is PrefixSource.EVENTS:
+                    found.update(self._index.match(chain, max(0, prompt.tokens - prompt.whole) // space.block_size))
+                if policy.source is PrefixSource.HISTORY or self._fleet.unjudged:
+                    found.update(self._remembered(chain, policy))
             matches.append(found)
         return Found(matches, shared)
 
@@ -164,12 +166,19 @@ class Chooser:
             self._flights.begin(start, decision.engine, now)
         engine = self._fleet.get(decision.engine)
         assert engine is not None
-        if matches and policy.source is PrefixSource.EVENTS:
+        if matches and policy.source is PrefixSource.EVENTS and engine.id not in self._fleet.unjudged:
             return decision._replace(matched=_matched(engine, request.prompts, matches))
-        if matches and policy.source is PrefixSource.HISTORY:
+        if matches:
             for prompt in request.prompts:
                 self._history.record(decision.engine, prompt.chains.get(engine.namespace, ()), now)
         return decision
+
+    def _remembered(self, chain: Sequence[BlockHash], policy: Policy) -> Mapping[EngineId, PrefixMatch]:
+        """What was sent where; to a policy that goes by events, only of engines whose events don't tell enough."""
+        remembered = self._history.match(chain)
+        if policy.source is PrefixSource.HISTORY:
+            return remembered
+        return {id: match for id, match in remembered.items() if id in self._fleet.unjudged}
 
     async def explain(
         self, reading: Reading, policy: Policy, now: float, tags: Tags = ()

@@ -26,4 +26,20 @@ class Wipe(NamedTuple):
     tier: Tier | None
 
 
-Change = Put | Drop | Wipe
+class WindowPut(NamedTuple):
+    """A group that needs only the blocks before a prefix's end holds these in the GPU, and did not (`windows.py`)."""
+
+    group: int
+    needed: int
+    """blocks in a row before the end"""
+    blocks: Sequence[BlockHash]
+
+
+class WindowDrop(NamedTuple):
+    """Such a group's last copy of these is gone."""
+
+    group: int
+    blocks: Sequence[BlockHash]
+
+
+Change = Put | Drop | Wipe | WindowPut | WindowDrop

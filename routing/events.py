@@ -41,6 +41,8 @@ class BlockStored:
     """KV-cache group of a hybrid model"""
     kind: str = "full_attention"
     """vLLM's kv_cache_spec_kind"""
+    window: int | None = None
+    """tokens that a sliding-window group looks back on"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,6 +115,8 @@ class Fleet:
     def __init__(self) -> None:
         self._engines: dict[EngineId, Engine] = {}
         self._serving: dict[str, list[Engine]] = {}
+        self.unjudged: set[EngineId] = set()
+        """engines whose events don't tell how much of a prompt they would find"""
 
     def __iter__(self) -> Iterator[Engine]:
         return iter(self._engines.values())
@@ -144,6 +146,7 @@ class Fleet:
         gone = self._ids(replica)
         for id in gone:
             del self._engines[id]
+            self.unjudged.discard(id)
         self._relist()
         return gone
 

@@ -15,6 +15,7 @@ class Holdings:
     def __init__(self) -> None:
         self._copies: dict[tuple[Tier, int], dict[BlockHash, int]] = {}
         self._judged: list[int] = []
+        self._apart: set[int] = set()
 
     @property
     def judged(self) -> Sequence[int]:
@@ -60,6 +61,10 @@ class Holdings:
         emptied = [tier for tier, other in self._copies if other in self._judged and self._copies[tier, other]]
         self._judged.append(group)
         return sorted(set(emptied))
+
+    def keep_apart(self, group: int) -> None:
+        """From now on `group` speaks for itself: others hold a block whether or not it does."""
+        self._apart.add(group)
 
     def judges(self, group: int) -> bool:
         return group in self._judged
@@ -126,7 +131,7 @@ class Holdings:
         self._judged.clear()
 
     def _in_other_groups(self, tier: Tier, group: int, blocks: list[BlockHash]) -> list[BlockHash]:
-        if self._judged == [group]:
+        if self._judged == [group] or group in self._apart:
             return blocks
         if group not in self._judged:
             return []

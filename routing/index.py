@@ -10,6 +10,7 @@ from routing.ledger import Change, Drop, Put, Wipe
 from routing.prefixes import BITS, prefix_matches
 from routing.slots import Slots
 from routing.types import BlockHash, EngineId, PrefixMatch, Tier
+from routing.windows import Windows
 
 _LINEAR_UP_TO = 1024
 INDEXED_TIERS = (Tier.GPU, Tier.CPU)
@@ -23,6 +24,7 @@ class PrefixIndex:
         self._masks: dict[BlockHash, int] = {}
         self._slots = Slots[EngineId]()
         self._held: dict[EngineId, tuple[set[BlockHash], ...]] = {}
+        self._windows = Windows()
 
     def __len__(self) -> int:
         """Blocks held by any engine in any tier."""
@@ -44,6 +46,7 @@ class PrefixIndex:
         if held is None:
             held = self._held[engine] = tuple(set() for _ in INDEXED_TIERS)
         shift = self._slots.take(engine) * BITS
+        self._windows.apply(engine, changes)
         for change in changes:
             match change:
                 case Put(tier, blocks) if tier in INDEXED_TIERS:
@@ -59,13 +62,19 @@ class PrefixIndex:
         if engine in self._held:
             self.apply(engine, [Wipe(None)])
             del self._held[engine]
+            self._windows.forget(engine)
             self._slots.free(engine)
 
-    def match(self, blocks: Sequence[BlockHash]) -> dict[EngineId, PrefixMatch]:
-        """How long a prefix of `blocks` each engine holds; engines that hold nothing are absent."""
+    def match(self, blocks: Sequence[BlockHash], most: int | None = None) -> dict[EngineId, PrefixMatch]:
+        """How long a prefix of `blocks` each engine holds and its model can go on from; engines without are absent.
+
+        most: how many blocks an engine would look up, if not all: where a hybrid model can go on depends on it.
+        """
         runs = self._runs if len(blocks) <= _LINEAR_UP_TO else self._galloped_runs
         found = prefix_matches(runs(blocks), self._slots.mask(BITS), len(blocks))
-        return {self._slots.owner(slot): match for slot, match in found.items()}
+        matches = {self._slots.owner(slot): match for slot, match in found.items()}
+        self._windows.limit(matches, blocks, len(blocks) if most is None else most)
+        return matches
 
     def _runs(self, blocks: Sequence[BlockHash]) -> Iterator[tuple[int, int]]:
         """(first index, mask) of each run of blocks with the same holders."""

@@ -8,6 +8,7 @@ from routing.books import Books, Entries, Traits
 from routing.changes import Change, Drop, Put, Wipe
 from routing.chunks import Chunks, ChunkStored
 from routing.events import BlockRemoved, BlockStored, KVEvent
+from routing.groups import WHOLE_KINDS, Groups
 from routing.holdings import Holdings
 from routing.journal import Journal
 from routing.names import Names
@@ -15,9 +16,6 @@ from routing.types import BlockHash, EngineHash, Tier
 from routing.waiting import Waiting
 
 __all__ = ["Change", "Drop", "Ledger", "Put", "Wipe"]
-
-JUDGED_KINDS = frozenset({"full_attention", "mla_attention", "sink_full_attention"})
-"""The kinds of KV-cache group whose blocks are a prefix as long as they are held."""
 
 
 class Ledger:
@@ -53,10 +51,12 @@ class Ledger:
         self._holdings = Holdings()
         self._waiting = Waiting(waiting)
         self._chunks = Chunks(host_tokens)
-        self._unjudged: set[int] = set()
+        self._groups = Groups()
         self._block_size: int | None = None
-        self._stored_in_storage = 0
-        self._unplaced = 0
+        self.stored_in_storage = 0
+        """blocks announced in tier STORAGE so far; they change nothing here"""
+        self.unplaced = 0
+        """blocks announced so far whose tokens don't fit their hashes; they change nothing here"""
 
     @property
     def block_size(self) -> int | None:
@@ -66,22 +66,17 @@ class Ledger:
     @property
     def unjudged_groups(self) -> frozenset[int]:
         """KV-cache groups that can shorten a hit and are not judged: with any, a prefix found is an upper bound."""
-        return frozenset(self._unjudged)
+        return self._groups.unjudged(self._block_size)
+
+    @property
+    def windowed_groups(self) -> frozenset[int]:
+        """Those whose changes are `WindowPut` and `WindowDrop`."""
+        return self._groups.windowed
 
     @property
     def orphans(self) -> int:
         """Blocks held that have no name."""
         return len(self._waiting)
-
-    @property
-    def stored_in_storage(self) -> int:
-        """Blocks announced in tier STORAGE so far; they change nothing here."""
-        return self._stored_in_storage
-
-    @property
-    def unplaced(self) -> int:
-        """Blocks announced so far whose tokens don't fit their hashes; they change nothing here."""
-        return self._unplaced
 
     def apply(self, event: KVEvent | ChunkStored) -> list[Change]:
         """Book one event. Returns what changed, in order."""
@@ -121,15 +116,14 @@ class Ledger:
 
     def _store(self, event: BlockStored) -> list[Change]:
         if event.tier is Tier.STORAGE:
-            self._stored_in_storage += len(event.hashes)
+            self.stored_in_storage += len(event.hashes)
             return []
-        if event.kind not in JUDGED_KINDS:
-            self._unjudged.add(event.group)
-            return []
+        if event.kind not in WHOLE_KINDS:
+            return self._store_partly(event)
         if not event.hashes:
             return []
         if event.tier is not Tier.GPU or not event.tokens:
-            return self._refer(event)
+            return self._refer(event.tier, event.group, event.hashes)
         changes: list[Change] = []
         if not self._fits(event, changes):
             return changes
@@ -154,14 +148,25 @@ class Ledger:
         new = [block for block, was in zip(blocks, present, strict=True) if not was]
         return changes + self._put(event.tier, event.group, new)
 
-    def _refer(self, event: BlockStored) -> list[Change]:
+    def _refer(self, tier: Tier, group: int, hashes: Sequence[EngineHash]) -> list[Change]:
         """Book blocks by their hashes alone."""
-        self._names.touch(event.hashes)
-        self._names.offloads |= event.tier is not Tier.GPU
-        blocks, nameless = self._names.look_up(event.hashes)
+        self._names.touch(hashes)
+        self._names.offloads |= tier is not Tier.GPU
+        blocks, nameless = self._names.look_up(hashes)
         if nameless:
-            self._waiting.add((event.tier, event.group), nameless)
-        return self._put(event.tier, event.group, blocks)
+            self._waiting.add((tier, group), nameless)
+        return self._put(tier, group, blocks)
+
+    def _store_partly(self, event: BlockStored) -> list[Change]:
+        """Book blocks of a group that keeps only some of a range; full attention names them."""
+        if event.tier is not Tier.GPU or not self._groups.learn(event):
+            self._groups.unplaced.add(event.group)
+            return []
+        self._holdings.keep_apart(event.group)
+        hashes = event.hashes
+        if event.parent is None:
+            hashes = [hash_ for hash_ in hashes if not self._is_counted(event.tier, event.group, hash_)]
+        return self._refer(event.tier, event.group, hashes)
 
     def _remove(self, event: BlockRemoved) -> list[Change]:
         if event.tier is Tier.STORAGE:
@@ -175,7 +180,7 @@ class Ledger:
             else:
                 self._waiting.remove((event.tier, event.group), hash_)
         self._names.retire(event.hashes, self._holdings)
-        return [Drop(event.tier, dropped)] if dropped else []
+        return self._groups.drop(event.tier, event.group, dropped)
 
     def _store_chunk(self, chunk: ChunkStored) -> list[Change]:
         size = self._block_size
@@ -183,7 +188,7 @@ class Ledger:
             return []
         root = root_hash(self._secret, self._model, size)
         new, gone = self._chunks.store(chunk, size, root, partial(self._holdings.held, Tier.GPU))
-        self._unplaced += 0 if chunk.hash in self._chunks else 1
+        self.unplaced += 0 if chunk.hash in self._chunks else 1
         return [*([Drop(Tier.CPU, gone)] if gone else []), *([Put(Tier.CPU, new)] if new else [])]
 
     def _reset_gpu(self) -> list[Change]:
@@ -198,8 +203,8 @@ class Ledger:
         if len(event.tokens) != len(event.hashes) * size or (
             self._block_size not in (None, size) and not self._holdings.judges(group)
         ):
-            self._unjudged.add(group)
-            self._unplaced += len(event.hashes)
+            self._groups.unplaced.add(group)
+            self.unplaced += len(event.hashes)
             return False
         if self._block_size != size:
             if self._block_size is not None:
@@ -239,10 +244,7 @@ class Ledger:
 
     def _is_counted(self, tier: Tier, group: int, hash_: EngineHash) -> bool:
         block = self._names.get(hash_)
-        if block is None:
-            return self._waiting.has((tier, group), hash_)
-        return self._holdings.has(tier, group, block)
+        return self._waiting.has((tier, group), hash_) if block is None else self._holdings.has(tier, group, block)
 
     def _put(self, tier: Tier, group: int, blocks: Sequence[BlockHash]) -> list[Change]:
-        new = self._holdings.add(tier, group, blocks)
-        return [Put(tier, new)] if new else []
+        return self._groups.put(tier, group, self._holdings.add(tier, group, blocks))

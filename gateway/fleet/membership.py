@@ -16,7 +16,7 @@ from routing.fleet import Fleet, Replica
 from routing.fresh import FreshRoutes
 from routing.history import RouteHistory
 from routing.index import PrefixIndex
-from routing.ledger import Wipe
+from routing.ledger import Drop, Put, Wipe
 from routing.types import EngineId, ReplicaId, Tier
 
 logger = logging.getLogger(__name__)
@@ -112,6 +112,7 @@ class Membership:
             self._subscriber.unsubscribe(engine)
             self._updates.pop(engine, None)
         self._auditor.left(engine)
+        self._fleet.unjudged.discard(engine)
         self._index.forget(engine)
         self._fresh.forget(engine)
         self._history.forget(engine)
@@ -129,8 +130,9 @@ class Membership:
             self._metrics.block_size_mismatch.labels(id.replica).inc()
             self._fleet.learn_block_size(id, update.block_size)
         self._updates[id] = update
-        if update.unjudged_groups:
-            # Sliding windows and the like can shorten a hit to nothing, so what the index says would be too much.
+        if update.unjudged_groups or (update.windowed_groups and engine.replica.recomputed_blocks):
+            # They can shorten a hit to nothing, so what the index says would be too much.
+            self._fleet.unjudged.add(id)
             self._index.forget(id)
             return
         self._index.apply(id, update.changes)
@@ -138,5 +140,5 @@ class Membership:
             if isinstance(change, Wipe):
                 if change.tier in (None, Tier.GPU):
                     self._fresh.forget(id)
-            elif change.tier is Tier.GPU:
+            elif isinstance(change, Put | Drop) and change.tier is Tier.GPU:
                 self._fresh.settle(id, change.blocks)

@@ -20,6 +20,7 @@ class Stored(msgspec.Struct, tag="BlockStored", gc=False):
     extra_keys: list[list[Any] | None] | None = None
     group_idx: int | None = None
     kv_cache_spec_kind: str | None = None
+    kv_cache_spec_sliding_window: int | None = None
 
 
 class Removed(msgspec.Struct, tag="BlockRemoved", gc=False):

@@ -90,6 +90,7 @@ class Stream:
             changes=changes,
             block_size=self._ledger.block_size,
             unjudged_groups=self._ledger.unjudged_groups,
+            windowed_groups=self._ledger.windowed_groups,
             feed=replace(self._feed.counters),
             orphans=self._ledger.orphans,
             unplaced=self._ledger.unplaced,

@@ -25,6 +25,8 @@ class Update:
     unjudged_groups: frozenset[int]
     """KV-cache groups that can shorten a hit and are not in the index; if any, its prefixes are upper bounds"""
     feed: FeedCounters
+    windowed_groups: frozenset[int] = frozenset()
+    """KV-cache groups of a hybrid model whose changes are `WindowPut` and `WindowDrop`"""
     orphans: int = 0
     """blocks the engine holds that can't be named"""
     unplaced: int = 0

@@ -188,6 +188,7 @@ def _stored(item: Stored, tier: Tier) -> BlockStored:
         extras=extras,
         group=item.group_idx or 0,
         kind=item.kv_cache_spec_kind or "full_attention",
+        window=item.kv_cache_spec_sliding_window,
     )
 
 

@@ -5,7 +5,7 @@ from random import Random
 
 from loadtest.virtual.workload import Ask
 from routing.blocks import block_hashes, root_hash
-from routing.changes import Change, Wipe
+from routing.changes import Change, Drop, Put, Wipe
 from routing.cost import Profile
 from routing.decision import Decision, Prompt, RouteRequest
 from routing.fleet import Fleet, Lease, ModelCard, Replica
@@ -86,7 +86,7 @@ class Door:
         for change in changes:
             if isinstance(change, Wipe):
                 self._fresh.forget(id)
-            elif change.tier is Tier.GPU:
+            elif isinstance(change, Put | Drop) and change.tier is Tier.GPU:
                 self._fresh.settle(id, change.blocks)
 
     def observe(self, replica: int, report: Report) -> None:

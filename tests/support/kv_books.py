@@ -9,7 +9,7 @@ from recorded import Message
 from gateway.kv.actions import Action, Apply, Ask, Clear
 from gateway.kv.feed import Feed
 from routing.index import PrefixIndex
-from routing.ledger import Change, Drop, Ledger, Put
+from routing.ledger import Change, Drop, Ledger, Put, Wipe
 from routing.types import BlockHash, EngineId, PrefixMatch, ReplicaId, Tier
 
 SECRET, MODEL = b"", "m"
@@ -61,9 +61,9 @@ class Books:
     def blocks(self) -> tuple[int, int]:
         return len(self.held[Tier.GPU]), len(self.held[Tier.CPU])
 
-    def prefix(self, blocks: Sequence[BlockHash]) -> PrefixMatch:
-        """How many leading ones it holds."""
-        return self.index.match(blocks).get(ENGINE, PrefixMatch(0, 0))
+    def prefix(self, blocks: Sequence[BlockHash], most: int | None = None) -> PrefixMatch:
+        """How many leading ones it can use, if it looks up `most`."""
+        return self.index.match(blocks, most).get(ENGINE, PrefixMatch(0, 0))
 
     def _take(self, changes: Sequence[Change]) -> None:
         self.index.apply(ENGINE, changes)
@@ -72,7 +72,7 @@ class Books:
                 self.held[change.tier] |= set(change.blocks)
             elif isinstance(change, Drop):
                 self.held[change.tier] -= set(change.blocks)
-            else:
+            elif isinstance(change, Wipe):
                 for tier in self.held if change.tier is None else [change.tier]:
                     self.held[tier].clear()
 
