@@ -94,7 +94,10 @@ class Gateway:
         check = ParityCheck(client)
         canary = Canary(self._fleet, self._library, check, config.parity_interval, self.metrics, monotonic)
         self._requests = RequestLog(sys.stderr)
-        page = PageParts(lambda: self._config, self.degraded, self._set_policy, self._fleet, index, self._membership)
+        page = PageParts(
+            lambda: self._config, self.degraded, self._set_policy, self._fleet, self.health, index, self._membership,
+            self.metrics.registry, self._l2.faults if self._l2 else list,
+        )  # fmt: skip
         listeners = [auditor.ended, *page.listeners]
         if logging.getLogger("kvgate.request").isEnabledFor(logging.INFO):
             listeners.append(self._requests.write)

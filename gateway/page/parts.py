@@ -1,18 +1,21 @@
 """Builds the dashboard."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic, time
 
 from fastapi import APIRouter
+from prometheus_client import CollectorRegistry
 
 from gateway.config import Config
 from gateway.decisions import DecisionRing
 from gateway.fleet.membership import Membership
 from gateway.page.routes import routes
 from gateway.page.snapshot import Snapshots
+from gateway.page.storage import shown
 from gateway.page.traffic import Traffic
 from gateway.relay.account import Ended
 from routing.fleet import Fleet
+from routing.health import Health
 from routing.index import PrefixIndex
 
 
@@ -29,13 +32,23 @@ class PageParts:
         degraded: Callable[[], Sequence[str]],
         set_policy: Callable[[str], None],
         fleet: Fleet,
+        health: Health,
         index: PrefixIndex,
         membership: Membership,
+        registry: CollectorRegistry,
+        storage_faults: Callable[[], Sequence[str]],
     ) -> None:
+        """storage_faults: why shared storage does not count; empty while it does."""
         page = config().page
+
+        def storage() -> Mapping[str, object]:
+            return shown(config().l2, storage_faults(), config().speed(), registry)
+
         traffic = Traffic(config().speed(), time)
         decisions = DecisionRing(page.decisions)
-        snapshots = Snapshots(config, degraded, fleet, index, membership, traffic, decisions, monotonic)
+        snapshots = Snapshots(
+            config, degraded, fleet, health, index, membership, storage, traffic, decisions, monotonic
+        )
         self.listeners: Sequence[Callable[[Ended], None]] = (
             (traffic.add, decisions.add) if page.decisions else (traffic.add,)
         )

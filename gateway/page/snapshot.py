@@ -11,6 +11,7 @@ from gateway.fleet.membership import Membership
 from gateway.kv.update import Update
 from gateway.page.traffic import Traffic
 from routing.fleet import Engine, Fleet
+from routing.health import Health
 from routing.index import INDEXED_TIERS, PrefixIndex
 from routing.policies import POLICIES
 
@@ -31,8 +32,10 @@ class Snapshots:
         config: Callable[[], Config],
         degraded: Callable[[], Sequence[str]],
         fleet: Fleet,
+        health: Health,
         index: PrefixIndex,
         membership: Membership,
+        storage: Callable[[], Mapping[str, object]],
         traffic: Traffic,
         decisions: DecisionRing,
         now: Callable[[], float],
@@ -40,7 +43,9 @@ class Snapshots:
         self._config = config
         self._degraded = degraded
         self._fleet = fleet
+        self._health = health
         self._index = index
+        self._storage = storage
         self._membership = membership
         self._traffic = traffic
         self._decisions = decisions
@@ -69,6 +74,7 @@ class Snapshots:
                 self._engine(engine, streams.get(engine.id), now)
                 for engine in sorted(self._fleet, key=lambda engine: engine.id)
             ],
+            "storage": self._storage(),
             "minute": self._traffic.last(_MINUTE).shown(),
             "series": [part.shown() for part in self._traffic.series()],
             "decided": self._decisions.added,
@@ -81,6 +87,7 @@ class Snapshots:
             "replica": id.replica,
             "engine": id.rank,
             "model": engine.namespace.model,
+            "health": self._health.state(id.replica, now),
             "block_size": engine.namespace.block_size,
             "capacity_blocks": engine.replica.capacity_blocks,
             "blocks": {tier.name: self._index.held(id, tier) for tier in INDEXED_TIERS},

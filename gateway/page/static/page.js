@@ -74,7 +74,7 @@ function drawFleet(engines) {
   byId("fleet").tBodies[0].replaceChildren(...engines.map((engine) => row([
     cell(place(engine), { head: true }),
     cell(engine.model),
-    cell(engine.health ?? "up", { kind: engine.health && engine.health !== "up" ? "bad" : "good" }),
+    cell(engine.health, { kind: engine.health === "ready" ? "good" : engine.health === "fresh" ? "" : "bad" }),
     cell(short(engine.in_flight)), cell(short(engine.running)), cell(short(engine.waiting)), cell(short(engine.pending_tokens)),
     cell(held(engine.blocks.GPU, engine.capacity_blocks, "l0")), cell(held(engine.blocks.CPU, null, "l1")),
     eventsCell(engine.events),
@@ -184,8 +184,6 @@ function drawLosses(losses) {
 }
 
 function drawStorage(storage) {
-  byId("storage").hidden = !storage;
-  if (!storage) return;
   byId("l2-verdict").textContent = storage.verdict;
   drawRows(byId("l2"), storage.health);
 }
