@@ -134,7 +134,7 @@ async def test_a_deleted_file_looks_alive_for_a_moment_and_a_new_one_is_seen_at_
 
 
 async def test_a_folder_of_many_files_is_as_quick_to_ask(mount: Faulty, source: Path) -> None:
-    """5,000 here; a million in `make bench ONLY=l2_probe`."""
+    """5,000 here; as many as `python -m bench.l2_probe --files` says there."""
     for number in range(5_000):
         (source / f"-SEP-models-SEP-q@1@0@{number:016x}@bfloat16.data").touch()
     async with stored(mount.path, deadline=1.0) as world:
