@@ -112,6 +112,8 @@ class L2(Section):
     """share of promised loads that may not come before storage is not believed for a while"""
     disbelief: Seconds = 60.0
     """seconds of that while"""
+    compare_interval: Seconds = 30.0
+    """seconds between two comparisons of the settings with the files that are there"""
     single_flight: Annotated[float, Field(ge=0)] = 1.0
     """seconds that prompts with a beginning that is stored nowhere follow the first of them; 0 for never"""
 

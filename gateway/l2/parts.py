@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 
 from gateway.config.l2 import L2, SharedModel
+from gateway.l2.comparison import Comparison
 from gateway.l2.directory import Directory
 from gateway.l2.health import Health
 from gateway.l2.metrics import L2Metrics
@@ -30,8 +32,9 @@ class L2Parts:
         """now: seconds, monotonic."""
         self._settings = settings
         self._now = now
-        self._workers = [Workers(settings.threads, "l2"), Workers(1, "l2-check"), Workers(1, "l2-read")]
-        looking, checking, reading = self._workers
+        names = ("l2-check", "l2-read", "l2-list")
+        self._workers = [Workers(settings.threads, "l2"), *(Workers(1, name) for name in names)]
+        looking, checking, reading, self._listing = self._workers
         metrics = L2Metrics(registry)
         places = {name: Place(model, self._store(model)) for name, model in settings.models.items()}
         stores = [place.store for place in places.values()]
@@ -39,10 +42,22 @@ class L2Parts:
         self.storage = SharedStorage(settings, places, fleet, looking, self._health, metrics, now)
         self.flights = Flights(settings.single_flight)
         self._tasks = [group.create_task(self._health.run())]
+        self._comparisons = []
+        for name, place in places.items():
+            if settings.path is not None and place.settings.writer != "vllm":
+                root = partial(_root, fleet, name)
+                place.comparison = Comparison(name, place.settings, settings.path, root, metrics)
+                self._comparisons.append(place.comparison)
+                self._tasks.append(group.create_task(place.comparison.run(self._listing, settings.compare_interval)))
 
     def faults(self) -> list[str]:
         """What is not as it should be, in words."""
         return [*self._health.faults(), *self.storage.faults()]
+
+    async def compare(self) -> None:
+        """Compare the settings with the files that are there, now."""
+        for comparison in self._comparisons:
+            await comparison.compare(self._listing)
 
     def close(self) -> None:
         """Stop. Threads that hang are left behind."""
@@ -61,3 +76,9 @@ class L2Parts:
             positive_age=settings.positive_age,
             negative_age=settings.negative_age,
         )
+
+
+def _root(fleet: Fleet, model: str) -> str:
+    """The path or id that a model's replicas name; empty while there are none."""
+    serving = fleet.serving(model)
+    return serving[0].replica.base.root if serving else ""

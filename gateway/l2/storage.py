@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from gateway.config.l2 import L2, SharedModel
+from gateway.l2.comparison import Comparison
 from gateway.l2.health import Health
 from gateway.l2.keys import Chunks, Memory, Scheme
 from gateway.l2.metrics import L2Metrics
@@ -35,6 +36,8 @@ class Place:
     """why there is no scheme"""
     next_try: float = 0.0
     """when it may be looked for again"""
+    comparison: Comparison | None = None
+    """where its files can be listed"""
 
 
 class SharedStorage:
@@ -66,7 +69,11 @@ class SharedStorage:
 
     def faults(self) -> list[str]:
         """Models whose files can't be named."""
-        return [f"shared storage of {name}: {place.fault}" for name, place in self._places.items() if place.fault]
+        return [
+            f"shared storage of {name}: {fault}"
+            for name, place in self._places.items()
+            if (fault := place.fault or (place.comparison and place.comparison.fault))
+        ]
 
     async def look_up(
         self, request: RouteRequest, tokens: Sequence[Sequence[int]], salt: str | None, tags: Tags
@@ -82,6 +89,8 @@ class SharedStorage:
         if not self._health.believed:
             look_ups("off").inc()
             return ()
+        if place.comparison is not None:
+            place.comparison.served(tokens[0])
         progress = [Progress() for _ in tokens]
         started = self._now()
         try:
