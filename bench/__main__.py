@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-BENCHES = ("relay", "decide", "turn", "stall", "ingest", "l2_probe", "l2_published")
+BENCHES = ("relay", "decide", "turn", "stall", "ingest", "l2_probe", "l2_published", "observing")
 
 
 def main() -> int:

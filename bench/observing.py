@@ -1,0 +1,74 @@
+"""What seeing costs: decisions kept for the page and a line logged for each request, against neither.
+
+Two gateways on one core take turns. Prints one JSON line with the CPU time of a request in both, as medians.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+import uvloop
+import yaml
+
+from bench.relay import CASES, Sample, free_port, measure, process, wait_ready
+
+CASE = next(case for case in CASES if case.name == "2KB")
+
+
+async def run(ports: dict[str, int], pids: dict[str, int], rounds: int, seconds: float) -> dict[str, object]:
+    """The figures. ports, pids: of the gateways, by "on" and "off"."""
+    costs: dict[str, list[float]] = {name: [] for name in ports}
+    for _ in range(rounds):
+        for name, port in ports.items():
+            sample = Sample()
+            await measure(sample, port, CASE, 0.3, seconds, pids[name])
+            costs[name].append(sample.cpu / max(1, sample.answers) * 1e6)
+    on, off = median(costs["on"]), median(costs["off"])
+    # Of rounds side by side, since the machine's speed drifts.
+    ratio = median(a / b for a, b in zip(costs["on"], costs["off"], strict=True))
+    return {
+        "bench": "observing",
+        "case": CASE.name,
+        "on_us": round(on, 1),
+        "off_us": round(off, 1),
+        "ratio": round(ratio, 3),
+    }
+
+
+def main() -> None:
+    """Run it and print its line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=1.0, help="of each window measured")
+    args = parser.parse_args()
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[-1]})
+    replica = free_port()
+    ports = {"on": free_port(), "off": free_port()}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        process((sys.executable, "-m", "bench.upstream", "--port", str(replica)), cores[-1]),
+    ):
+        files = {}
+        for name, extra in (("on", {}), ("off", {"log_level": "warning", "page": {"decisions": 0}})):
+            files[name] = Path(folder) / f"{name}.yaml"
+            listen = {"host": "127.0.0.1", "port": ports[name]}
+            replicas = [{"url": f"http://127.0.0.1:{replica}"}]
+            files[name].write_text(
+                yaml.safe_dump({"listen": listen, "replicas": replicas, "policy": "round-robin", **extra})
+            )
+        commands = {
+            name: (sys.executable, "-m", "gateway", "serve", "--config", str(file)) for name, file in files.items()
+        }
+        with process(commands["on"], cores[0]) as on, process(commands["off"], cores[0]) as off:
+            for port in (replica, *ports.values()):
+                wait_ready(port)
+            print(json.dumps(uvloop.run(run(ports, {"on": on, "off": off}, args.rounds, args.seconds))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
