@@ -1,8 +1,9 @@
 """What the dashboard and `kvgate top` show, as one JSON document a second."""
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
 
 from gateway.api.explain import summary
 from gateway.config import Config
@@ -58,7 +59,7 @@ class Snapshots:
         now = self._now()
         if self._made_at is None or now - self._made_at >= 0.95:
             self._made_at = now
-            self._made = json.dumps(self._make(now), separators=(",", ":")).encode()
+            self._made = msgspec.json.encode(self._make(now))
         return self._made
 
     def _make(self, now: float) -> Mapping[str, object]:
