@@ -13,7 +13,7 @@ from loadtest.ideal import ideal_hit_ratio
 from loadtest.play import PlayFailed
 from loadtest.processes import ChildFailed
 from loadtest.replica.engine import DEFAULT_BLOCK_SIZE
-from loadtest.report import Result, table
+from loadtest.result import Result, table
 from loadtest.trial import Trial, fleet, measure
 from loadtest.workload import ChatShape
 

@@ -12,7 +12,7 @@ import yaml
 from loadtest.lag import sampled
 from loadtest.play import ask, play
 from loadtest.processes import ChildFailed, consecutive_free_ports, python
-from loadtest.report import Result
+from loadtest.result import Result
 from loadtest.workload import ChatShape, chat
 
 MODEL = "sim"

@@ -1,5 +1,6 @@
 """Mooncake's request traces (FAST '25): one JSON object a line, prompts as ids of 512-token blocks."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -20,15 +21,16 @@ class _Line(msgspec.Struct, gc=False):
 
 def load(path: Path) -> Trace:
     """All requests. Raises OSError or TraceError."""
+    return Trace(path.name, BLOCK_SIZE, list(read(path)))
+
+
+def read(path: Path) -> Iterator[TraceRequest]:
+    """One request after the other. Raises OSError or TraceError."""
     decoder = msgspec.json.Decoder(_Line)
-    requests: list[TraceRequest] = []
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
             try:
                 fields = decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise TraceError(f"{path}:{number}: {error}") from error
-            requests.append(
-                TraceRequest(fields.timestamp / 1000, fields.input_length, fields.output_length, fields.hash_ids)
-            )
-    return Trace(path.name, BLOCK_SIZE, requests)
+            yield TraceRequest(fields.timestamp / 1000, fields.input_length, fields.output_length, fields.hash_ids)

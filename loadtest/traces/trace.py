@@ -70,6 +70,12 @@ class TraceRequest:
     """seconds between that answer's end and this request"""
 
 
+def lookup(request: TraceRequest, block_size: int) -> Lookup:
+    """What a cache of blocks is asked. A prompt's last token is always computed; partial blocks are not kept."""
+    tokens = request.prompt_tokens
+    return Lookup(tokens, request.blocks[: (tokens - 1) // block_size], request.blocks[: tokens // block_size])
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
     """Requests in order of arrival."""
@@ -84,13 +90,9 @@ class Trace:
         """From the first arrival to the last, as recorded."""
         return self.requests[-1].arrival - self.requests[0].arrival if self.requests else 0.0
 
-    def lookup(self, request: TraceRequest) -> Lookup:
-        """What a cache of blocks is asked. A prompt's last token is always computed; partial blocks are not kept."""
-        size, tokens = self.block_size, request.prompt_tokens
-        return Lookup(tokens, request.blocks[: (tokens - 1) // size], request.blocks[: tokens // size])
-
     def lookups(self) -> Iterator[Lookup]:
-        return map(self.lookup, self.requests)
+        """What a cache of blocks is asked."""
+        return (lookup(request, self.block_size) for request in self.requests)
 
     def part(self, start: int, count: int) -> "Trace":
         """`count` requests from position `start` on, arriving from 0 on."""

@@ -15,12 +15,12 @@ from routing.index import PrefixIndex
 from routing.load import Report
 from routing.policies import Policy, PrefixSource
 from routing.router import Matches, Router
-from routing.types import EngineId, Namespace, ReplicaId, Tier
+from routing.types import BlockHash, EngineId, Namespace, ReplicaId, Tier
 
 MODEL = "sim"
 FRESH_LIFETIME = 2.0
 """seconds that a decision credits its engine; the gateway's default"""
-HISTORY_BLOCKS = 20_000
+HISTORY_TOKENS = 320_000
 HISTORY_LIFETIME = 3600.0
 
 
@@ -42,7 +42,7 @@ class Door:
         self.policy = policy(random)
         self.index = PrefixIndex()
         self._fresh = FreshRoutes(FRESH_LIFETIME)
-        self._history = RouteHistory(HISTORY_BLOCKS, HISTORY_LIFETIME)
+        self._history = RouteHistory(HISTORY_TOKENS // block_size, HISTORY_LIFETIME)
         self._space = Namespace(MODEL, block_size)
         self._root = root_hash(b"", MODEL, block_size)
         self._fleet = Fleet()
@@ -67,8 +67,11 @@ class Door:
 
     def decide(self, ask: Ask, now: float) -> tuple[Decision, Lease]:
         """Choose a replica, take a place in its load."""
-        blocks = block_hashes(ask.prompt, self._space.block_size, self._root)
-        prompt = Prompt(len(ask.prompt), {self._space: blocks})
+        return self.route(len(ask.prompt), block_hashes(ask.prompt, self._space.block_size, self._root), now)
+
+    def route(self, tokens: int, blocks: Sequence[BlockHash], now: float) -> tuple[Decision, Lease]:
+        """The same for a prompt of `tokens` tokens with these full blocks."""
+        prompt = Prompt(tokens, {self._space: blocks})
         request = RouteRequest(MODEL, (prompt,))
         decision = self._router.route(request, self._matches(prompt), self.policy, now)
         if self.policy.source is PrefixSource.HISTORY:

@@ -3,7 +3,7 @@ import pytest
 from loadtest.play import PlayFailed, play
 from loadtest.replica.serve import ReplicaSettings, serve
 from loadtest.replica.text import Text
-from loadtest.report import Result, table
+from loadtest.result import Result, table
 from loadtest.workload import ChatShape, chat
 
 SHAPE = ChatShape(

@@ -1,11 +1,13 @@
 """Figures of the public traces. They are not part of the project: where a folder has them, they are checked."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from loadtest.bounds import infinite, pooled_belady, pooled_lru
 from loadtest.replica.timing import PROFILES
+from loadtest.report.observed import LIMIT, observe
 from loadtest.traces import agentic
 from loadtest.traces.files import load
 from loadtest.traces.trace import Trace
@@ -46,3 +48,18 @@ def test_agents_sessions_share_nearly_everything() -> None:
 @pytest.mark.parametrize(("name", "requests"), [("azure_code.csv", 8_819), ("azure_conv.csv", 19_366)])
 def test_azures_arrivals_are_all_there(name: str, requests: int) -> None:
     assert len(public(name).requests) == requests
+
+
+@pytest.mark.parametrize(
+    ("name", "ratios"),
+    [
+        ("conversation_trace.jsonl", (0.115, 0.216, 0.294, 0.358)),
+        ("synthetic_trace.jsonl", (0.284, 0.432, 0.585, 0.650)),
+    ],
+)
+@pytest.mark.parametrize(("limit", "within"), [(LIMIT, 0.01), (8192, 0.02)])
+def test_lru_curves_of_mooncakes_traces(name: str, ratios: Sequence[float], limit: int, within: float) -> None:
+    trace = public(name)
+    curve = observe(trace.requests, trace.block_size, limit).curve
+    for fleet, ratio in zip((1, 2, 4, 8), ratios, strict=True):
+        assert curve.hit_ratio(fleet * FLEET) == pytest.approx(ratio, abs=within)
