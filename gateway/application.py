@@ -1,7 +1,7 @@
 """The ASGI application, and what runs beside its requests."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -10,7 +10,8 @@ import httpx
 from gateway.api.paths import is_engines
 from gateway.app import Gateway
 from gateway.config import Config
-from gateway.relay.watch import Receive, Send
+from gateway.relay.asgi import Receive, Send
+from gateway.relay.exchange import Exchange
 
 Beside = Callable[[Gateway], Coroutine[Any, Any, None]]
 """What else runs while a gateway does."""
@@ -49,6 +50,14 @@ class Application:
             await gateway.openai(scope, receive, send)
         else:
             await gateway.admin(scope, receive, send)
+
+    async def answer(self, exchange: Exchange, asgi: Callable[[Exchange], Awaitable[None]]) -> None:
+        """What our own server calls, see `Direct`."""
+        assert self._gateway is not None
+        if is_engines(exchange.path):
+            await self._gateway.openai.answer(exchange)
+        else:
+            await asgi(exchange)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()

@@ -48,7 +48,7 @@ class DecisionRing:
         """Take in a request that is over; the oldest makes room."""
         inbound, outcome = ended.inbound, ended.outcome
         record = Record(
-            inbound.id, self._clock(), inbound.scope["path"], inbound.model, ended.decision,
+            inbound.id, self._clock(), inbound.client.path, inbound.model, ended.decision,
             outcome.status, ended.how, outcome.usage, ended.ttft, ended.duration,
         )  # fmt: skip
         records = self._records

@@ -3,9 +3,7 @@
 import logging
 from collections.abc import Callable, Mapping
 from random import getrandbits
-from typing import Any
 
-from gateway.api.body import header_fields, read_body
 from gateway.api.parse import Body, parse
 from gateway.api.paths import REPORTS_USAGE, SCORED, UNSCORED, check
 from gateway.api.refusal import Answer, json_answer, refusal
@@ -16,10 +14,12 @@ from gateway.errors import BadRequest, ClientGone
 from gateway.l2.names import tags_of
 from gateway.metrics import Metrics
 from gateway.prompt.reader import unread
+from gateway.relay.asgi import AsgiClient, Receive, Scope, Send
 from gateway.relay.attempts import Attempts
+from gateway.relay.client import Client
 from gateway.relay.inbound import Inbound
 from gateway.relay.splice import set_member
-from gateway.relay.watch import ClientWatch, Receive, Send
+from gateway.relay.watch import ClientWatch
 from gateway.stored import PATH as STORED
 from gateway.stored import StoredAnswers, stored_id
 from routing.decision import RouteRequest
@@ -32,7 +32,7 @@ _INCLUDE_USAGE = b'{"include_usage":true}'
 
 
 class OpenAI:
-    """The ASGI application for everything under `/v1/`.
+    """Answers everything under `/v1/`. An ASGI application too, for other servers than ours.
 
     now: seconds of a monotonic clock.
     """
@@ -55,25 +55,31 @@ class OpenAI:
         self._stored = stored
         self._now = now
 
-    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI, for `http` scopes."""
+        client = AsgiClient(scope, receive, send)
+        await self.answer(client)
+        await client.drain()
+
+    async def answer(self, client: Client) -> None:
+        """Answer one request."""
         arrived = self._now()
-        fields = header_fields(scope)
+        fields = client.fields
         request_id = fields.get(b"x-request-id", b"").decode("latin-1") or f"{getrandbits(128):032x}"
         model = None
         try:
-            method, path = scope["method"], scope["path"]
+            method, path = client.method, client.path
             if path == "/v1/models" and method == "GET":
-                await _answer(send, self._models(), request_id)
+                _answer(client, self._models(), request_id)
                 return
             check(method, path)
-            raw = await read_body(fields, receive, self._limits.body_bytes)
+            raw = await client.body(self._limits.body_bytes)
             multipart = fields.get(b"content-type", b"").startswith(b"multipart/")
             body = Body() if method == "GET" or multipart else parse(raw)
             model = body.model or self._fleet.only_model()
             raw = without_ids(raw, body.kv_transfer_params)
             policy = self._policy(fields, path, model)
-            watch = ClientWatch(receive, scope)
+            watch = ClientWatch(client)
             with watch:
                 reading = await self._reading(path, model, raw, policy)
                 found = await self._chooser.look_up(reading, policy, tags_of(body.kv_transfer_params))
@@ -85,10 +91,10 @@ class OpenAI:
             single = len(reading.tokens) == 1 and body.n in (None, 1)
             total = self._limits.total_timeout
             deadline = None if total is None else arrived + total
-            inbound = Inbound(scope, request_id, model or "", raw, hide_usage, arrived, single, deadline)
+            inbound = Inbound(client, request_id, model or "", raw, hide_usage, arrived, single, deadline)
             holder = self._stored.holder(stored_id(path, body.previous_response_id))
             route = reading.route._replace(replica=holder) if holder else reading.route
-            outcome, replica = await self._attempts.run(inbound, route, found, policy, watch, send)
+            outcome, replica = await self._attempts.run(inbound, route, found, policy, watch)
             if outcome.answer_id and path == STORED:
                 self._stored.store(outcome.answer_id, replica)
         except ClientGone:
@@ -100,7 +106,7 @@ class OpenAI:
             else:
                 logger.info("request %s refused: %d %s", request_id, answer.status, type(exc).__name__)
             self._metrics.requests.labels(self._known(model), "", "", "refused", str(answer.status)).inc()
-            await _answer(send, answer, request_id)
+            _answer(client, answer, request_id)
 
     async def _reading(self, path: str, model: str | None, raw: bytes, policy: Policy) -> Reading:
         if path in UNSCORED:
@@ -140,7 +146,6 @@ class OpenAI:
         return json_answer(200, {"object": "list", "data": data})
 
 
-async def _answer(send: Send, answer: Answer, request_id: str) -> None:
-    headers = [*answer.headers, (b"x-request-id", request_id.encode("latin-1"))]
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
+def _answer(client: Client, answer: Answer, request_id: str) -> None:
+    client.start(answer.status, [*answer.headers, (b"x-request-id", request_id.encode("latin-1"))])
+    client.write(answer.body, more=False)

@@ -13,7 +13,7 @@ from gateway.relay.budget import RetryBudget
 from gateway.relay.forward import Forwarder
 from gateway.relay.inbound import Inbound
 from gateway.relay.response import Ending, Outcome
-from gateway.relay.watch import ClientWatch, Send
+from gateway.relay.watch import ClientWatch
 from routing.breaker import Fault
 from routing.decision import Decision, RouteRequest
 from routing.errors import NoReplicaAvailable
@@ -51,7 +51,7 @@ class Attempts:
         self._now = now
 
     async def run(
-        self, inbound: Inbound, route: RouteRequest, found: Found, policy: Policy, watch: ClientWatch, send: Send
+        self, inbound: Inbound, route: RouteRequest, found: Found, policy: Policy, watch: ClientWatch
     ) -> tuple[Outcome, ReplicaId]:
         """Returns how it ended and at which replica. Raises what the last failure was, or RoutingError, ClientGone."""
         self._budget.request()
@@ -75,7 +75,7 @@ class Attempts:
             else:
                 self._metrics.retries.labels(replica).inc()
             try:
-                return await self._ask(inbound, decision, watch, send), replica
+                return await self._ask(inbound, decision, watch), replica
             except UpstreamUnreachable as exc:  # nothing was done there, so another one may do it
                 failure = exc
                 tried.add(replica)
@@ -98,13 +98,13 @@ class Attempts:
                 pass  # one that has just joined is better than none
         return self._chooser.decide(route, found, policy, now, always | tried if always else tried)
 
-    async def _ask(self, inbound: Inbound, decision: Decision, watch: ClientWatch, send: Send) -> Outcome:
+    async def _ask(self, inbound: Inbound, decision: Decision, watch: ClientWatch) -> Outcome:
         """One attempt, and what it says of the replica."""
         replica, health = decision.engine.replica, self._health
         trial = health.begin(replica)
         answering = (lambda: self._answers(replica)) if trial else None
         try:
-            outcome = await self._forwarder.forward(inbound, decision, watch, send, answering)
+            outcome = await self._forwarder.forward(inbound, decision, watch, answering)
         except (NoConnection, UpstreamBusy):
             raise
         except UpstreamUnreachable:

@@ -10,7 +10,7 @@ from gateway.relay.headers import request_headers
 from gateway.relay.inbound import Inbound
 from gateway.relay.pool import Pool
 from gateway.relay.response import Outcome, Relay
-from gateway.relay.watch import ClientWatch, Send
+from gateway.relay.watch import ClientWatch
 from routing.decision import Decision
 from routing.fleet import Fleet, Lease
 from routing.types import ReplicaId
@@ -53,7 +53,6 @@ class Forwarder:
         inbound: Inbound,
         decision: Decision,
         watch: ClientWatch,
-        send: Send,
         answering: Callable[[], None] | None = None,
     ) -> Outcome:
         """Send the request and pass the answer on. Returns how it ended.
@@ -63,6 +62,7 @@ class Forwarder:
 
         Raises UpstreamError before anything was sent to the client, ClientGone.
         """
+        client = inbound.client
         engine = self._fleet.get(decision.engine)
         assert engine is not None, "decided without an await in between"
         lease = Lease(engine.load, decision.prompt_tokens, decision.new_tokens)
@@ -74,14 +74,14 @@ class Forwarder:
             if engine.replica.ranks > 1:
                 own.append((RANK_HEADER, b"%d" % decision.engine.rank))
             headers = request_headers(
-                inbound.scope["headers"],
+                client.headers,
                 authority=pool.authority,
-                length=None if inbound.method == b"GET" else len(inbound.body),
+                length=None if client.method == "GET" else len(inbound.body),
                 plain=inbound.hide_usage,
                 extra=own,
             )
             with watch:
-                answer = pool.send(inbound.method, inbound.target, headers, inbound.body)
+                answer = pool.send(client.method.encode("ascii"), client.target, headers, inbound.body)
                 upstream = await answered_within(self._left(inbound), answer)
                 if upstream.status == 503:
                     raise await busy(upstream)
@@ -89,7 +89,7 @@ class Forwarder:
                 answering()
             relay = Relay(
                 upstream,
-                send,
+                client,
                 watch,
                 self._now,
                 extra=decision_headers(inbound, decision),

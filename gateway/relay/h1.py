@@ -149,8 +149,9 @@ class Connection(asyncio.Protocol):
             failure = exc
         parts = self._parts
         if parts:
-            response.feed(parts[0] if len(parts) == 1 else b"".join(parts))
+            data = parts[0] if len(parts) == 1 else b"".join(parts)
             parts.clear()
+            response.feed(data)
             self._between = 0
             if response.buffered > self._limits.buffer_bytes and not self._paused and self._transport is not None:
                 self._paused = True
@@ -163,7 +164,7 @@ class Connection(asyncio.Protocol):
             self._keep = False  # if the answer was complete, this was surplus and spoils the connection alone
             if not response.ended:
                 self._fail(UpstreamBroken(f"the answer is not HTTP/1.1: {failure}"))
-        if response.status:
+        if response.status and (response.take is None or response.ended):
             response.wake()
 
     def connection_lost(self, exc: Exception | None) -> None:

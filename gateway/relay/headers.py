@@ -21,6 +21,15 @@ def message_head(first_line: bytes, headers: RawHeaders) -> bytes:
     return head
 
 
+def origin_form(target: bytes) -> bytes:
+    """Path and query of a request line's target in absolute form (RFC 9112 3.2.2); `*` or an authority as they are."""
+    scheme, _, rest = target.partition(b"://")
+    if not rest or b"/" in scheme:
+        return target
+    _, slash, path = rest.partition(b"/")
+    return slash + path or b"/"
+
+
 def request_headers(
     headers: RawHeaders, *, authority: bytes, length: int | None, plain: bool = False, extra: RawHeaders = ()
 ) -> list[tuple[bytes, bytes]]:

@@ -1,14 +1,14 @@
 """A client's request as the relay sees it."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from gateway.relay.client import Client
 
 
 class Inbound(NamedTuple):
     """One request, read to its end."""
 
-    scope: Mapping[str, Any]
-    """ASGI's, for path and headers"""
+    client: Client
     id: str
     model: str
     """as the client names it; "" where it names none"""
@@ -22,16 +22,3 @@ class Inbound(NamedTuple):
     """one prompt and one answer to it; of several, vLLM reports the cached tokens of only one"""
     deadline: float | None = None
     """when the answer must be complete, by the same clock; None for no limit"""
-
-    @property
-    def method(self) -> bytes:
-        """GET, POST, ..."""
-        method: str = self.scope["method"]
-        return method.encode("ascii")
-
-    @property
-    def target(self) -> bytes:
-        """Path and query as the client wrote them."""
-        path: bytes = self.scope["raw_path"]
-        query: bytes = self.scope["query_string"]
-        return b"%b?%b" % (path, query) if query else path

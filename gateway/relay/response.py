@@ -7,11 +7,12 @@ from enum import Enum
 import msgspec
 
 from gateway.errors import ClientGone, UpstreamError, UpstreamTimeout
+from gateway.relay.client import Client
 from gateway.relay.headers import response_headers
 from gateway.relay.sse import StreamTap
 from gateway.relay.upstream import RawHeaders, UpstreamResponse
 from gateway.relay.usage import Answer, Usage, read_answer
-from gateway.relay.watch import ClientWatch, Message, Send
+from gateway.relay.watch import ClientWatch
 
 WHOLE_BYTES = 1_048_576
 """Up to here an answer that is no stream is sent in one piece, so that one which breaks off can still become a 502."""
@@ -49,7 +50,7 @@ class Relay:
     def __init__(
         self,
         upstream: UpstreamResponse,
-        send: Send,
+        client: Client,
         watch: ClientWatch,
         clock: Callable[[], float],
         *,
@@ -62,7 +63,7 @@ class Relay:
         on_first_byte: called with the time when the first byte of a body comes.
         """
         self._upstream = upstream
-        self._send = send
+        self._client = client
         self._watch = watch
         self._clock = clock
         self._extra = extra
@@ -94,45 +95,49 @@ class Relay:
         finally:
             self._upstream.close()
         if rest is not None:
-            self._watch.stand_down()
-            await self._send(self._part(rest, more=False))
+            self._write(rest, more=False)
         return self._outcome(ending)
 
     async def _pass_stream(self, tap: StreamTap) -> tuple[Ending, bytes | None]:
-        upstream, clock, send = self._upstream, self._clock, self._send
-        await send(self._start())
+        upstream, client, clock = self._upstream, self._client, self._clock
+
+        def take(data: bytes) -> bool:
+            if self._first_byte_at is None:
+                self._note_first_byte(clock())
+            data = tap.feed(data)
+            if data:
+                self._write(data, more=True)
+            return not client.full
+
+        self._start()
         if not upstream.buffered:
-            await send(self._part(b"", more=True))  # what a server may hold back until it knows more
+            client.write(b"", more=True)  # sends the head: the first event may be far off
         try:
-            while True:
-                data = await upstream.read()
-                now = clock()
-                if self._first_byte_at is None and data:
-                    self._note_first_byte(now)
-                data = tap.feed(data)
-                if upstream.ended:
-                    return Ending.COMPLETE, data + tap.finish()
-                if data:
-                    await send(self._part(data, more=True))
+            await client.drain()
+            while (rest := await upstream.pour(take)) is None:
+                await client.drain()
         except UpstreamError as exc:
             return _ending_of(exc), tap.abandon() + _error_event(exc)
+        if rest and self._first_byte_at is None:
+            self._note_first_byte(clock())
+        return Ending.COMPLETE, tap.feed(rest) + tap.finish()
 
     async def _pass_whole(self) -> tuple[Ending, bytes | None]:
-        upstream, send = self._upstream, self._send
+        upstream = self._upstream
         body = await upstream.read()
         if body:
             self._note_first_byte(self._clock())
         if not upstream.ended:
             body = await self._collect(body)
-        await send(self._start())
+        self._start()
         if upstream.ended:
-            answer = read_answer(body) if self._readable else None
-            self._answer = answer
+            self._answer = read_answer(body) if self._readable else None
             return Ending.COMPLETE, body
-        await send(self._part(body, more=True))
+        self._write(body, more=True)
         try:
             while not upstream.ended:
-                await send(self._part(await upstream.read(), more=True))
+                await self._client.drain()
+                self._write(await upstream.read(), more=True)
         except UpstreamError as exc:
             return _ending_of(exc), None
         return Ending.COMPLETE, b""
@@ -145,13 +150,13 @@ class Relay:
             size += len(parts[-1])
         return b"".join(parts)
 
-    def _start(self) -> Message:
-        headers = response_headers(self._upstream.headers, extra=self._extra)
-        return {"type": "http.response.start", "status": self._upstream.status, "headers": headers}
+    def _start(self) -> None:
+        upstream = self._upstream
+        self._client.start(upstream.status, response_headers(upstream.headers, extra=self._extra))
 
-    def _part(self, data: bytes, *, more: bool) -> Message:
+    def _write(self, data: bytes, *, more: bool) -> None:
         self._sent += len(data)
-        return {"type": "http.response.body", "body": data, "more_body": more}
+        self._client.write(data, more=more)
 
     def _note_first_byte(self, now: float) -> None:
         self._first_byte_at = now

@@ -2,15 +2,17 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, cast
 
 import httptools
 import uvicorn
 from uvicorn.server import ServerState
 
+from gateway.relay.asgi import Direct, connection_scope, run_asgi
 from gateway.relay.exchange import Exchange
-from gateway.relay.headers import header, message_head
-from gateway.relay.scope import Scope, connection_scope, request_scope
+from gateway.relay.headers import message_head
 from gateway.relay.timer import Deadline
 
 HEAD_BYTES = 65_536
@@ -44,7 +46,7 @@ class ServerProtocol(asyncio.Protocol):
         self._deadline = Deadline(self._loop, self._expired)
         self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
-        self._connection: Scope = {}
+        self._answer: Callable[[Exchange], Awaitable[None]] | None = None
         self._writable: asyncio.Future[None] | None = None
         self._running: Exchange | None = None
         self._reading: Exchange | None = None
@@ -52,8 +54,8 @@ class ServerProtocol(asyncio.Protocol):
         self._paused = False
         self._between = 0
         self._url = b""
+        self._in_head = self._times_head = False
         self._headers: list[tuple[bytes, bytes]] = []
-        self._awaits_continue = False
         self._unparsed = 0
 
     def shutdown(self) -> None:
@@ -68,9 +70,11 @@ class ServerProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._server.connections.add(cast(Any, self))
-        self._connection = connection_scope(transport)
+        scope = connection_scope(transport)
         if self._app_state:
-            self._connection["state"] = self._app_state
+            scope["state"] = self._app_state
+        asgi = partial(run_asgi, self._app, scope)
+        self._answer = partial(self._app.answer, asgi=asgi) if isinstance(self._app, Direct) else asgi
         self._deadline.set(self._keep_alive)
 
     def data_received(self, data: bytes) -> None:
@@ -87,6 +91,9 @@ class ServerProtocol(asyncio.Protocol):
         else:
             if self._between > HEAD_BYTES:
                 self._refuse(b"431 Request Header Fields Too Large")
+            elif self._in_head and not self._times_head:
+                self._times_head = True
+                self._deadline.set(HEAD_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections.discard(cast(Any, self))
@@ -109,33 +116,27 @@ class ServerProtocol(asyncio.Protocol):
     # the parser's side
 
     def on_message_begin(self) -> None:
-        self._deadline.set(HEAD_SECONDS)
+        self._in_head, self._times_head = True, False
         self._url = b""
         self._headers = []
-        self._awaits_continue = False
 
     def on_url(self, url: bytes) -> None:
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        name = name.lower()
-        if name == b"expect" and value.lower() == b"100-continue":
-            self._awaits_continue = True
-        self._headers.append((name, value))
+        self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        assert self._parser is not None
-        self._deadline.clear()
-        version = self._parser.get_http_version()
-        scope = request_scope(self._connection, self._parser.get_method(), self._url, version, self._headers)
-        self._headers = []  # where trailers go
-        self._between = 0
+        parser = self._parser
+        assert parser is not None
+        if self._times_head:
+            self._deadline.clear()
+        self._in_head, self._between = False, 0
+        version = parser.get_http_version()
+        keep_alive = version != "1.0" and parser.should_keep_alive()
+        headers, self._headers = self._headers, []  # where trailers go
         self._reading = Exchange(
-            self,
-            self._loop,
-            scope,
-            keep_alive=version != "1.0" and self._parser.should_keep_alive(),
-            awaits_continue=self._awaits_continue,
+            self, self._loop, parser.get_method(), self._url, version, headers, keep_alive=keep_alive
         )
         if self._running is None:
             self._run(self._reading)
@@ -194,7 +195,8 @@ class ServerProtocol(asyncio.Protocol):
 
     def _run(self, exchange: Exchange) -> None:
         self._running = exchange
-        exchange.task = task = self._loop.create_task(exchange.run(self._app))
+        assert self._answer is not None
+        exchange.task = task = self._loop.create_task(exchange.run(self._answer))
         self._server.tasks.add(task)
 
     def _pause(self) -> None:
@@ -222,11 +224,11 @@ class ServerProtocol(asyncio.Protocol):
         self._parser = None
         assert self._reading is not None
         self._reading.keep_alive = False
-        headers = self._reading.scope["headers"]
-        if header(headers, b"transfer-encoding"):
+        fields = self._reading.fields
+        if b"transfer-encoding" in fields:
             self._refuse(b"501 Not Implemented")
             return
-        self._unparsed = int(header(headers, b"content-length") or 0)
+        self._unparsed = int(fields.get(b"content-length") or 0)
         self._take_unparsed(rest)
 
     def _take_unparsed(self, data: bytes) -> None:

@@ -1,7 +1,7 @@
 """A replica's answer: filled by its connection as bytes come, read by whoever passes it on."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from gateway.errors import UpstreamBroken, UpstreamError
@@ -22,9 +22,10 @@ class UpstreamResponse:
 
     ended: the body is complete; what has come and was not read yet is the rest of it.
     error: why it will never be.
+    take: gets what comes while `pour` waits.
     """
 
-    __slots__ = ("_loop", "_parts", "_source", "_waiter", "buffered", "ended", "error", "headers", "status")
+    __slots__ = ("_loop", "_parts", "_source", "_waiter", "buffered", "ended", "error", "headers", "status", "take")
 
     def __init__(self, source: Source, loop: asyncio.AbstractEventLoop) -> None:
         self.status = 0
@@ -34,6 +35,7 @@ class UpstreamResponse:
         self._source: Source | None = source
         self._loop = loop
         self._parts: list[bytes] = []
+        self.take: Callable[[bytes], bool] | None = None
         self.error: UpstreamError | None = None
         self._waiter: asyncio.Future[None] | None = None
 
@@ -43,22 +45,35 @@ class UpstreamResponse:
         Returns b"" at the end.
         Raises UpstreamBroken or UpstreamTimeout, after all that came before was read.
         """
-        parts = self._parts
-        while not parts:
-            if self.error is not None:
-                raise self.error
+        while not self._parts:
             if self.ended:
                 return b""
-            if self._source is None:
-                raise UpstreamBroken("the response was closed")
-            self._source.expect()
-            await self.changed()
-        data = parts[0] if len(parts) == 1 else b"".join(parts)
-        parts.clear()
-        self.buffered = 0
-        if self._source is not None:
-            self._source.resume()
-        return data
+            await self._more()
+        return self._taken()
+
+    async def pour(self, take: Callable[[bytes], bool]) -> bytes | None:
+        """Give `take` what comes of the body, at once and with no task in between, until it returns False.
+
+        Returns the end of the body, which `take` did not get, or None if `take` wants no more for now.
+        Raises as `read` does.
+        """
+        while True:
+            if self._parts:
+                data = self._taken()
+                if self.ended:
+                    return data
+                if not take(data):
+                    return None
+            elif self.ended:
+                return b""
+            else:
+                self.take = take
+                try:
+                    await self._more()
+                    if self.take is None:
+                        return None
+                finally:
+                    self.take = None
 
     def close(self) -> None:
         """Give the connection back if the answer is complete, else cut it so that the engine sees the hang-up."""
@@ -73,8 +88,13 @@ class UpstreamResponse:
 
     def feed(self, data: bytes) -> None:
         """A part of the body has come."""
-        self._parts.append(data)
-        self.buffered += len(data)
+        if self.take is None or self.ended:
+            self._parts.append(data)
+            self.buffered += len(data)
+        elif not self.take(data):
+            self.take = None
+        elif self._source is not None:
+            self._source.expect()
 
     def fail(self, error: UpstreamError) -> None:
         """Nothing more will come, and it is not the end."""
@@ -87,3 +107,21 @@ class UpstreamResponse:
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
+
+    def _taken(self) -> bytes:
+        parts = self._parts
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        parts.clear()
+        self.buffered = 0
+        if self._source is not None:
+            self._source.resume()
+        return data
+
+    async def _more(self) -> None:
+        """Wait for more of the body, or for its end."""
+        if self.error is not None:
+            raise self.error
+        if self._source is None:
+            raise UpstreamBroken("the response was closed")
+        self._source.expect()
+        await self.changed()

@@ -1,5 +1,7 @@
 """Requests that are over, as values."""
 
+from asgi_side import posted
+
 from gateway.relay.account import Ended
 from gateway.relay.inbound import Inbound
 from gateway.relay.response import Ending, Outcome
@@ -41,7 +43,6 @@ def ended(
     ttft: float | None = 0.1,
 ) -> Ended:
     """A request that ended so."""
-    scope = {"path": "/v1/chat/completions", "method": "POST", "headers": []}
-    inbound = Inbound(scope, id, "m", body, hide_usage=False, arrived=1.0)
+    inbound = Inbound(posted("/v1/chat/completions"), id, "m", body, hide_usage=False, arrived=1.0)
     outcome = Outcome(Ending.COMPLETE, status, 10, ttft, usage, None, failed=False, done=True)
     return Ended(inbound, chosen or decision(candidate("one")), outcome, how, ttft, duration=0.5)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 import zmq
+from asgi_side import posted
 from kv_publisher import Publisher
 from kv_receiver import BLOCK, name, stored, until
 from membership_world import A, World, membership_world, replica, update
@@ -29,7 +30,7 @@ def answered() -> Ended:
     nothing = Prediction(0, 0, 0, 0, 0)
     decision = Decision(A, "kv-aware", "", 3 * BLOCK + 1, 3 * BLOCK, 3 * BLOCK, nothing, ())
     decision = decision._replace(matched=Matched(PHANTOMS, BLOCK, 3))
-    inbound = Inbound({}, "id", "m", b"", hide_usage=False, arrived=time.monotonic() - 10.0)
+    inbound = Inbound(posted("/"), "id", "m", b"", hide_usage=False, arrived=time.monotonic() - 10.0)
     usage = Usage(3 * BLOCK + 1, 1, BLOCK)
     return Ended(
         inbound, decision, Outcome(Ending.COMPLETE, 200, 1, None, usage, None, False, True), "complete", None, 1.0

@@ -5,6 +5,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 import pytest
+from asgi_side import asgi_client
 
 from gateway.errors import ClientGone
 from gateway.relay.watch import ClientWatch
@@ -35,7 +36,7 @@ async def test_work_that_waits_is_cancelled() -> None:
     asyncio.get_running_loop().call_soon(client.hang_up)
 
     async def work() -> None:
-        with ClientWatch(client.receive):
+        with ClientWatch(await asgi_client(client.receive)):
             try:
                 await asyncio.Event().wait()
             finally:
@@ -52,7 +53,7 @@ async def test_work_that_waits_is_cancelled() -> None:
 
 async def test_work_after_a_hang_up_does_not_begin() -> None:
     client = Client()
-    watch = ClientWatch(client.receive)
+    watch = ClientWatch(await asgi_client(client.receive))
     client.hang_up()
     await until_gone(watch)
     began = False
@@ -63,7 +64,7 @@ async def test_work_after_a_hang_up_does_not_begin() -> None:
 
 async def test_a_client_that_stays_changes_nothing() -> None:
     client = Client()
-    with ClientWatch(client.receive) as watch:
+    with ClientWatch(await asgi_client(client.receive)) as watch:
         await asyncio.sleep(0)
     assert not watch.gone
     client.hang_up()
@@ -75,7 +76,7 @@ async def test_blocks_may_be_nested_and_follow_one_another() -> None:
     client, steps = Client(), []
 
     async def work() -> None:
-        with ClientWatch(client.receive) as watch:
+        with ClientWatch(await asgi_client(client.receive)) as watch:
             with watch:
                 steps.append("inner")
                 await asyncio.sleep(0)
@@ -95,7 +96,7 @@ async def test_an_error_of_the_work_is_not_hidden_by_the_hang_up() -> None:
     asyncio.get_running_loop().call_soon(client.hang_up)
 
     async def work() -> None:
-        with ClientWatch(client.receive):
+        with ClientWatch(await asgi_client(client.receive)):
             try:
                 await asyncio.Event().wait()
             finally:
@@ -109,7 +110,7 @@ async def test_somebody_elses_cancellation_stays_one() -> None:
     client = Client()
 
     async def work() -> None:
-        with ClientWatch(client.receive):
+        with ClientWatch(await asgi_client(client.receive)):
             await asyncio.Event().wait()
 
     task = asyncio.create_task(work())
@@ -125,7 +126,7 @@ async def test_both_at_once_is_a_cancellation() -> None:
     client = Client()
 
     async def work() -> None:
-        with ClientWatch(client.receive) as watch:
+        with ClientWatch(await asgi_client(client.receive)) as watch:
             client.hang_up()
             await until_gone(watch)
 
@@ -144,7 +145,7 @@ async def test_more_of_a_body_is_no_hang_up() -> None:
     async def receive() -> MutableMapping[str, Any]:
         return messages.pop() if messages else await client.receive()
 
-    with ClientWatch(receive) as watch:
+    with ClientWatch(await asgi_client(receive)) as watch:
         for _ in range(10):
             await asyncio.sleep(0)
     assert not messages
@@ -153,10 +154,12 @@ async def test_more_of_a_body_is_no_hang_up() -> None:
     await until_gone(watch)
 
 
-async def test_once_stood_down_a_disconnect_means_nothing() -> None:
+async def test_after_the_last_part_of_an_answer_a_disconnect_means_nothing() -> None:
     client = Client()
-    with ClientWatch(client.receive) as watch:
-        watch.stand_down()
+    asgi = await asgi_client(client.receive)
+    with ClientWatch(asgi) as watch:
+        asgi.start(200, ())
+        asgi.write(b"", more=False)
         client.hang_up()
         for _ in range(10):
             await asyncio.sleep(0)

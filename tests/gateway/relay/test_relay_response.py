@@ -6,6 +6,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 import pytest
+from asgi_side import asgi_client
 from scripted_peer import Behaviour, Harness, Peer, answering, answering_once
 
 from gateway.errors import UpstreamBroken, UpstreamTimeout
@@ -70,9 +71,12 @@ class Client:
 
 
 async def relay_to(client: Client, pool: Pool, **options: Any) -> Outcome:
-    watch = ClientWatch(client.receive)
+    asgi = await asgi_client(client.receive, client.send)
     upstream = await pool.send(b"POST", b"/", ((b"host", b"x"), (b"content-length", b"0")))
-    return await Relay(upstream, client.send, watch, asyncio.get_running_loop().time, **options).run()
+    relay = Relay(upstream, asgi, ClientWatch(asgi), asyncio.get_running_loop().time, **options)
+    outcome = await relay.run()
+    await asgi.drain()
+    return outcome
 
 
 async def test_a_short_answer_goes_in_one_piece(harness: Harness) -> None:

@@ -11,9 +11,11 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from gateway.errors import ClientGone
+from gateway.errors import BodyTooLarge, ClientGone
+from gateway.relay.asgi import Receive, Send
+from gateway.relay.exchange import Exchange
 from gateway.relay.server import HEAD_BYTES, ServerProtocol
-from gateway.relay.watch import ClientWatch, Receive, Send
+from gateway.relay.watch import ClientWatch
 
 Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -37,7 +39,8 @@ class Front:
             self.scopes.append(scope)
             await self.app(scope, receive, send)
 
-        config = uvicorn.Config(app, ws="none", lifespan="off", proxy_headers=False, log_config=None)
+        served = self.app if isinstance(self.app, Direct) else app
+        config = uvicorn.Config(served, ws="none", lifespan="off", proxy_headers=False, log_config=None)
         config.timeout_keep_alive = self.keep_alive  # type: ignore[assignment]
         config.load()
         loop = asyncio.get_running_loop()
@@ -472,24 +475,38 @@ async def test_a_header_with_a_line_break_never_leaves(front: Make, caplog: pyte
     assert b"x-b" not in answer
 
 
+@dataclass
+class Direct:
+    """An application that takes exchanges as they are, but for `/asgi`."""
+
+    work: Callable[[Exchange], Awaitable[None]]
+    asgi: App = echo
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.asgi(scope, receive, send)
+
+    async def answer(self, exchange: Exchange, asgi: Callable[[Exchange], Awaitable[None]]) -> None:
+        await (asgi(exchange) if exchange.path == "/asgi" else self.work(exchange))
+
+
 async def test_a_hang_up_is_seen_by_receive_and_by_a_watch(front: Make) -> None:
     seen, waiting = [], asyncio.Event()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await body_of(receive)
-        if scope["path"] == "/receive":
-            waiting.set()
-            seen.append((await receive())["type"])
-        else:
-            try:
-                with ClientWatch(receive, scope):
-                    waiting.set()
-                    await asyncio.Event().wait()
-            except ClientGone:
-                seen.append("gone")
+        waiting.set()
+        seen.append((await receive())["type"])
 
-    made = await front(app)
-    for path in (b"/receive", b"/watch"):
+    async def work(exchange: Exchange) -> None:
+        try:
+            with ClientWatch(exchange):
+                waiting.set()
+                await asyncio.Event().wait()
+        except ClientGone:
+            seen.append("gone")
+
+    made = await front(Direct(work, app))
+    for path in (b"/asgi", b"/watch"):
         waiting.clear()
         _, writer = await made.connect()
         writer.write(b"GET %b HTTP/1.1\r\nhost: x\r\n\r\n" % path)
@@ -502,17 +519,37 @@ async def test_a_hang_up_is_seen_by_receive_and_by_a_watch(front: Make) -> None:
 async def test_the_end_of_an_answer_is_no_hang_up(front: Make) -> None:
     gone = []
 
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        watch = ClientWatch(receive, scope)
-        await echo(scope, receive, send)
+    async def work(exchange: Exchange) -> None:
+        watch = ClientWatch(exchange)
+        exchange.start(200, [(b"content-length", b"0")])
+        exchange.write(b"", more=False)
         await asyncio.sleep(0)
         gone.append(watch.gone)
-        assert (await receive())["type"] == "http.disconnect"
 
-    made = await front(app)
+    made = await front(Direct(work))
     await made.say(b"GET / HTTP/1.1\r\nconnection: close\r\n\r\n")
     await made.quiet()
     assert gone == [False]
+
+
+@pytest.mark.parametrize("step", [0, 1])
+async def test_a_body_is_read_to_its_end_or_to_the_limit(front: Make, step: int) -> None:
+    async def work(exchange: Exchange) -> None:
+        try:
+            body = await exchange.body(5)
+        except BodyTooLarge:
+            body = b"too large"
+        exchange.keep_alive = False
+        exchange.start(200, [(b"content-length", b"%d" % len(body))])
+        exchange.write(body, more=False)
+
+    made = await front(Direct(work))
+    head = b"POST / HTTP/1.1\r\nhost: x\r\n"
+    assert (await made.say(head + b"content-length: 5\r\n\r\nhello", step)).endswith(b"\r\n\r\nhello")
+    assert (await made.say(head + b"content-length: 6\r\n\r\nhello!", step)).endswith(b"too large")
+    chunked = head + b"transfer-encoding: chunked\r\n\r\n3\r\nhel\r\n3\r\nlo!\r\n0\r\n\r\n"
+    assert (await made.say(chunked, step)).endswith(b"too large")
+    assert (await made.say(chunked.replace(b"3\r\nlo!", b"2\r\nlo"), step)).endswith(b"\r\n\r\nhello")
 
 
 async def test_shutting_down_lets_an_answer_end_and_closes_the_idle(front: Make) -> None:

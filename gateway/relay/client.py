@@ -1,0 +1,68 @@
+"""A client's request and the way back to it, whichever server it came through."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from gateway.relay.upstream import RawHeaders
+
+
+class Client(Protocol):
+    """One request. The application starts an answer, writes its parts, and drains between them while `full`.
+
+    Nothing is awaited for a part that there is room for, which is most of them.
+    """
+
+    @property
+    def method(self) -> str:
+        """GET, POST, ..."""
+        ...
+
+    @property
+    def path(self) -> str:
+        """Without the query, percent-decoded."""
+        ...
+
+    @property
+    def target(self) -> bytes:
+        """Path and query as the client wrote them."""
+        ...
+
+    @property
+    def headers(self) -> Sequence[tuple[bytes, bytes]]:
+        """All of them; names in lower case."""
+        ...
+
+    @property
+    def fields(self) -> Mapping[bytes, bytes]:
+        """The headers by name, the first of each."""
+        ...
+
+    @property
+    def gone(self) -> bool:
+        """The client has hung up before its answer was complete."""
+        ...
+
+    @property
+    def full(self) -> bool:
+        """The client is slower than what is written, and `drain` is to be awaited before more is."""
+        ...
+
+    async def body(self, limit: int) -> bytes:
+        """The whole body. limit: bytes. Raises BodyTooLarge, ClientGone."""
+        ...
+
+    def start(self, status: int, headers: RawHeaders) -> None:
+        """Begin the answer. Its head goes out with the first part, which may be empty."""
+        ...
+
+    def write(self, data: bytes, *, more: bool) -> None:
+        """A part of the answer's body. more: it is not the last. Dropped once the client has gone."""
+        ...
+
+    async def drain(self) -> None:
+        """Wait until there is room again, or the client has gone."""
+        ...
+
+    def on_hang_up(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called at once when the client goes before its answer is complete, now if it has."""
+        ...
