@@ -111,7 +111,7 @@ def _configuration(args: argparse.Namespace) -> Config | None:
     except ConfigError as exc:
         print(exc, file=sys.stderr)
         return None
-    if not config.replicas:
+    if not config.replicas and not config.discovery:
         print("no replica is named: give --replica URL or --config FILE", file=sys.stderr)
         return None
     return config

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import sys
-from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from time import monotonic
@@ -17,8 +16,10 @@ from gateway.config import Config, ReplicaConfig
 from gateway.fleet.auditor import Auditor
 from gateway.fleet.canary import Canary
 from gateway.fleet.connections import make_pool
+from gateway.fleet.discovery.parts import DiscoveryParts
 from gateway.fleet.membership import Membership
-from gateway.fleet.probe import Probe, replica_id
+from gateway.fleet.offer import offered
+from gateway.fleet.probe import Probe
 from gateway.fleet.supervisor import Watch
 from gateway.kv.subscriber import Subscriber
 from gateway.l2.parts import L2Parts
@@ -34,7 +35,7 @@ from gateway.request_log import RequestLog
 from gateway.state import StateCollector
 from gateway.stored import StoredAnswers
 from routing.breaker import BreakerRules
-from routing.fleet import Fleet
+from routing.fleet import Fleet, Replica
 from routing.fresh import FreshRoutes
 from routing.health import Health
 from routing.history import RouteHistory
@@ -56,7 +57,6 @@ class Gateway:
         self._config = config
         self._client = client
         self._group = group
-        self._watches: dict[ReplicaConfig, asyncio.Task[None]] = {}
         self._fleet = Fleet()
         rules = config.ejection
         self.health = Health(
@@ -112,20 +112,30 @@ class Gateway:
         self.admin = create_admin(self._fleet, index, self._chooser, self.metrics, self, monotonic)
         self.admin.include_router(page.router)
         self._canary_task = group.create_task(canary.run())
-        self._drained: Mapping[ReplicaId, bool] = {}
-        self._watch(config.replicas)
+
+        def forget(replica: ReplicaId) -> None:
+            self.metrics.forget(replica)
+            accounts.forget()
+
+        self._discovery = DiscoveryParts(config.discovery, group, self._make_watch, self.health.drain, forget)
+        self.metrics.registry.register(self._discovery.collector)
+        self._discovery.configure(config.replicas)
 
     def missing(self) -> list[str]:
         """What requests still have to wait for; empty when ready."""
-        missing = [] if len(self._fleet) else ["no replica has answered yet"]
+        missing = [] if len(self._fleet) else ["no replica has answered yet", *self._discovery.waiting()]
         return missing + [f"the tokenizer of {model} is being loaded" for model in self._library.loading]
 
     def degraded(self) -> list[str]:
         """What works, but not as it should."""
-        return [
-            f"the prompts of {model} are read by the replicas: {found}"
-            for model, found in self._library.distrusted.items()
-        ] + (self._l2.faults() if self._l2 else [])
+        return (
+            [
+                f"the prompts of {model} are read by the replicas: {found}"
+                for model, found in self._library.distrusted.items()
+            ]
+            + (self._l2.faults() if self._l2 else [])
+            + self._discovery.troubles()
+        )
 
     def reload(self, config: Config) -> None:
         """Take in changed settings. Running requests are not touched."""
@@ -136,7 +146,7 @@ class Gateway:
         ]  # fmt: skip
         self._chooser.reload(config)
         self._library.reload(config, [engine.replica for engine in self._fleet])
-        self._watch(config.replicas)
+        self._discovery.configure(config.replicas)
         self.metrics.config_reloads.labels("applied").inc()
         logger.info("configuration read again: policy %s, %d replica(s)", config.policy, len(config.replicas))
         if fixed:
@@ -144,8 +154,7 @@ class Gateway:
 
     def close(self) -> None:
         """Stop what runs beside the requests."""
-        for watch in self._watches.values():
-            watch.cancel()
+        self._discovery.close()
         self._canary_task.cancel()
         if self._l2:
             self._l2.close()
@@ -160,22 +169,12 @@ class Gateway:
         self._chooser.reload(self._config)
         logger.info("policy %s set on the page", policy)
 
-    def _watch(self, replicas: Sequence[ReplicaConfig]) -> None:
-        # Whether it drains is no reason to meet a replica afresh.
-        watched = {replica.model_copy(update={"draining": False}): None for replica in replicas}
-        for gone in self._watches.keys() - watched.keys():
-            self._watches.pop(gone).cancel()
-        for replica in watched:
-            if replica not in self._watches:
-                url = replica.origin
-                probe = Probe(self._client, url, self._config.probing.timeout)
-                watch = Watch(
-                    probe, replica, url, self._config.probing, self._membership, self._fleet, self.health,
-                    self.metrics, monotonic,
-                )  # fmt: skip
-                self._watches[replica] = self._group.create_task(watch.run())
-        drained = {replica_id(replica.origin): replica.draining for replica in replicas}
-        for id, draining in drained.items():
-            if draining != self._drained.get(id, False):  # what an operator asked for otherwise stays
-                self.health.drain(id, draining)
-        self._drained = drained
+    def _make_watch(self, replica: ReplicaConfig) -> Watch:
+        probe, probing = Probe(self._client, replica.origin, self._config.probing.timeout), self._config.probing
+        return Watch(
+            probe, replica, replica.origin, probing, self._membership, self._fleet, self.health, self.metrics,
+            monotonic, self._offer,
+        )  # fmt: skip
+
+    def _offer(self, replica: Replica, config: ReplicaConfig) -> Replica:
+        return offered(replica, config, self._config.models)

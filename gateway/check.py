@@ -11,6 +11,7 @@ from rich.table import Table
 
 from gateway.config import Config, ReplicaConfig
 from gateway.fleet.canary import describe
+from gateway.fleet.discovery.once import discover
 from gateway.fleet.probe import EngineMetrics, Probe, ProbeError, replica_id
 from gateway.kv.reach import unreachable
 from gateway.kv.sources import Sources
@@ -37,11 +38,12 @@ class Finding:
 
 
 async def check(config: Config) -> list[Finding]:
-    """Ask every replica."""
+    """Ask every replica that is listed or found."""
+    replicas, silent = await discover(config)
     async with httpx.AsyncClient() as client:
-        findings = [await _check(config, replica, client) for replica in config.replicas]
+        findings = [await _check(config, replica, client) for replica in replicas]
     _compare(findings)
-    return findings
+    return [*findings, *(Finding("discovery", faults=[trouble]) for trouble in silent)]
 
 
 def show(findings: Sequence[Finding], console: Console) -> None:

@@ -1,5 +1,7 @@
 """The metrics that are counted as things happen: names, labels and what they mean. For the others see `state.py`."""
 
+from typing import TypeVar
+
 from prometheus_client import CollectorRegistry, Gauge
 
 from gateway.tally import Counter, Histogram
@@ -9,20 +11,30 @@ _MILLIS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1
 _BLOCKS = (-256, -64, -16, -4, -1, 0, 1, 4, 16, 64, 256)
 
 
+Kind = TypeVar("Kind", Counter, Gauge, Histogram)
+
+
 class Metrics:
     """The metrics of one gateway process, in a registry of their own."""
 
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
 
+        self._by_replica: list[Counter | Gauge | Histogram] = []
+
+        def keep(metric: Kind, labels: tuple[str, ...]) -> Kind:
+            if "replica" in labels:
+                self._by_replica.append(metric)
+            return metric
+
         def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(f"kvgate_{name}", text, labels, registry)
+            return keep(Counter(f"kvgate_{name}", text, labels, registry), labels)
 
         def gauge(name: str, text: str, *labels: str) -> Gauge:
-            return Gauge(f"kvgate_{name}", text, labels, registry=registry)
+            return keep(Gauge(f"kvgate_{name}", text, labels, registry=registry), labels)
 
         def histogram(name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-            return Histogram(f"kvgate_{name}", text, buckets, labels, registry)
+            return keep(Histogram(f"kvgate_{name}", text, buckets, labels, registry), labels)
 
         self.requests = counter(
             "requests", "Requests that ended, by outcome", "model", "policy", "replica", "outcome", "status"
@@ -80,3 +92,8 @@ class Metrics:
             "block_size_mismatches", "Events disagreed with the block size that the replica states", "replica"
         )
         self.config_reloads = counter("config_reloads", "Configuration files read again, by outcome", "outcome")
+
+    def forget(self, replica: str) -> None:
+        """End the series of a replica that is gone, or those of all pods there ever were would be scraped for ever."""
+        for metric in self._by_replica:
+            metric.remove_by_labels({"replica": replica})

@@ -5,7 +5,7 @@ that was a tenth of what relaying cost. These belong to the event loop, and are 
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry
@@ -60,6 +60,10 @@ class Counter(Collector):
             count = self._counts[_checked(values, self._labels)] = Count()
         return count
 
+    def remove_by_labels(self, labels: Mapping[str, str]) -> None:
+        """End all series with these values. A count that somebody kept is not seen any more."""
+        self._counts = {values: one for values, one in self._counts.items() if not _has(values, self._labels, labels)}
+
     def collect(self) -> Iterable[Metric]:
         """As Prometheus takes it."""
         family = CounterMetricFamily(self._name, self._text, labels=self._labels)
@@ -85,6 +89,12 @@ class Histogram(Collector):
             distribution = self._distributions[_checked(values, self._labels)] = Distribution(self._bounds)
         return distribution
 
+    def remove_by_labels(self, labels: Mapping[str, str]) -> None:
+        """End all series with these values. A distribution that somebody kept is not seen any more."""
+        self._distributions = {
+            values: one for values, one in self._distributions.items() if not _has(values, self._labels, labels)
+        }
+
     def collect(self) -> Iterable[Metric]:
         """As Prometheus takes it: each bucket with all below it."""
         metric = Metric(self._name, self._text, "histogram")
@@ -97,6 +107,10 @@ class Histogram(Collector):
             if self._bounds[0] >= 0:  # Prometheus takes a sum for a counter, so it must not go down
                 metric.add_sample(f"{self._name}_sum", labels, distribution.sum)
         yield metric
+
+
+def _has(values: tuple[str, ...], labels: Sequence[str], wanted: Mapping[str, str]) -> bool:
+    return wanted.items() <= dict(zip(labels, values, strict=True)).items()
 
 
 def _checked(values: tuple[str, ...], labels: Sequence[str]) -> tuple[str, ...]:

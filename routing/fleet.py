@@ -43,6 +43,8 @@ class Replica:
     """blocks at the end of a hit that an engine computes again: 1 under EAGLE and MTP"""
     host_tokens: int = 0
     """what LMCache inside each engine keeps in host memory (`ledger.Ledger`)"""
+    weight: float = 1.0
+    """how much it takes, beside others"""
 
     @property
     def base(self) -> ModelCard:
@@ -134,6 +136,7 @@ class Fleet:
             id = EngineId(replica.id, rank)
             before = self._engines.get(id)
             engine = Engine(id, replica, before.load, before.told_block_size) if before else Engine(id, replica)
+            engine.load.weight = replica.weight
             self._engines[id] = engine
             joined.append(engine)
         for id in self._ids(replica.id)[replica.ranks :]:

@@ -39,6 +39,8 @@ class EngineLoad:
     """requests that run there and are not ours, as last reported"""
     others_waiting: int = 0
     """requests that wait there and are not ours, as last reported"""
+    weight: float = 1.0
+    """how much the engine takes, beside others; greater than 0"""
 
     @property
     def running(self) -> int:

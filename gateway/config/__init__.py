@@ -1,6 +1,7 @@
 """Every setting with its unit and default; a section is a module."""
 
 from gateway.config.audit import AuditConfig
+from gateway.config.discovery import Discovery
 from gateway.config.limits import Ejection, Limits, Probing
 from gateway.config.models import CustomProfile, ModelConfig
 from gateway.config.page import Page
@@ -13,6 +14,7 @@ __all__ = [
     "Config",
     "ConfigError",
     "CustomProfile",
+    "Discovery",
     "Ejection",
     "Limits",
     "Listen",

@@ -13,6 +13,8 @@ class ModelConfig(Section):
     """What is particular to one model, by any name it is served under."""
 
     policy: PolicyName | None = None
+    pools: tuple[str, ...] = ()
+    """only replicas of these pools serve it; all where none is named"""
     tokenizer: str | None = None
     """path or hub name; the model's own root where absent"""
     chat_template: Path | None = None

@@ -23,8 +23,6 @@ class ReplicaConfig(Section):
     behind it"""
     kv_replay: Annotated[str, Field(pattern=_ENDPOINT)] | None = None
     """ZMQ endpoint of rank 0's replay socket, likewise"""
-    draining: bool = False
-    """whether it gets no new requests, only what refers to answers it keeps"""
 
     @property
     def origin(self) -> str:
@@ -39,6 +37,16 @@ class ReplicaConfig(Section):
     its chunks do not count, else the newest up to this many do"""
     recomputed_blocks: Annotated[int, Field(ge=0, le=2)] = 0
     """blocks at the end of a hit that the engine computes again: 1 with EAGLE or MTP"""
+    uid: str = ""
+    """tells two servers apart that have one address in turn; a pod's"""
+    model: str | None = None
+    """the model that it must serve; if it does not, it is left out"""
+    pool: str | None = None
+    """the group it belongs to, for `models.*.pools`"""
+    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    """how much it takes, beside others: requests in flight count divided by it"""
+    draining: bool = False
+    """whether it gets no new requests, only what refers to answers it keeps"""
 
     def sources(self, ranks: int) -> Mapping[int, Source]:
         """The event streams that are named here, by rank; none where `kv_events` is absent."""

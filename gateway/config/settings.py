@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gateway.config.audit import AuditConfig
+from gateway.config.discovery import Discovery
 from gateway.config.l2 import L2
 from gateway.config.limits import Ejection, Limits, Probing
 from gateway.config.models import CustomProfile, ModelConfig
@@ -27,6 +28,7 @@ class Config(Section):
 
     listen: Listen = Field(default_factory=Listen)
     replicas: tuple[ReplicaConfig, ...] = ()
+    discovery: Discovery = Field(default_factory=Discovery)
     policy: PolicyName = "kv-aware"
     """for every model that has none of its own"""
     allow_policy_header: bool = False

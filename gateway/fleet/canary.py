@@ -47,6 +47,8 @@ class Canary:
         while True:
             members = {engine.replica.id: engine.replica for engine in self._fleet}
             self._checked = {key: at for key, at in self._checked.items() if key[0] in members}
+            for different in self._different.values():
+                different &= members.keys()
             for replica in members.values():
                 await self._check_if_due(replica)
             await asyncio.sleep(_LOOK)

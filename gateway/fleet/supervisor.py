@@ -9,7 +9,7 @@ from gateway.fleet.membership import Membership
 from gateway.fleet.probe import Probe, ProbeError, replica_id
 from gateway.kv.sources import Source
 from gateway.metrics import Metrics
-from routing.fleet import Fleet
+from routing.fleet import Fleet, Replica
 from routing.health import Health
 
 logger = logging.getLogger(__name__)
@@ -29,8 +29,10 @@ class Watch:
         health: Health,
         metrics: Metrics,
         now: Callable[[], float],
+        offer: Callable[[Replica, ReplicaConfig], Replica] = lambda replica, config: replica,
     ) -> None:
-        """now: seconds of the clock that `health` is told."""
+        """now: seconds of the clock that `health` is told; offer: what of a replica is to be served."""
+        self._offer = offer
         self._probe = probe
         self._config = replica
         self._url = url
@@ -43,6 +45,10 @@ class Watch:
         self._now = now
         self._reason: str | None = None
         self._tells_pause = True
+
+    def change(self, replica: ReplicaConfig) -> None:
+        """Take in what is said otherwise of the same replica; it counts from the next look at its description on."""
+        self._config = replica
 
     async def run(self) -> None:
         """Watch until cancelled; then the replica leaves."""
@@ -122,7 +128,7 @@ class Watch:
         if not await self._probe.healthy():
             raise ProbeError("/health is not 200")
         started = (await self._probe.metrics()).started
-        replica = self._config.completed(await self._probe.describe())
+        replica = self._offer(self._config.completed(await self._probe.describe()), self._config)
         sources = await self._sources(replica.ranks)
         self._tells_pause = True  # which only a server in development mode does, and it may have become one
         self._membership.join(replica, sources)

@@ -105,7 +105,7 @@ class Library:
 
 def _reading(config: Config) -> Mapping[str, ModelConfig]:
     """What of the settings matters here."""
-    return {name: model.model_copy(update={"policy": None}) for name, model in config.models.items()}
+    return {name: model.model_copy(update={"policy": None, "pools": ()}) for name, model in config.models.items()}
 
 
 def configured(config: Config, replica: Replica) -> ModelConfig:

@@ -44,6 +44,10 @@ class Accounts:
         self._listeners = listeners
         self._books = cache(partial(_Book, metrics))
 
+    def forget(self) -> None:
+        """Look every series up again: some have ended."""
+        self._books.cache_clear()
+
     def ended(self, inbound: Inbound, decision: Decision, block_size: int, outcome: Outcome, now: float) -> None:
         """A request that a replica answered is over. now: seconds of the clock that `inbound.arrived` is of."""
         book = self._books(inbound.model, decision.policy, decision.engine.replica)

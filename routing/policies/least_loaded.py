@@ -8,10 +8,10 @@ from routing.decision import Candidate
 from routing.policies.policy import Choice, PrefixSource
 
 
-def work(candidate: Candidate) -> int:
-    """Requests that are in flight there: ours, and what others have waiting."""
+def work(candidate: Candidate) -> float:
+    """Requests that are in flight there, ours and others', for each unit of its weight."""
     load = candidate.load
-    return load.in_flight + load.others_running + load.others_waiting
+    return (load.in_flight + load.others_running + load.others_waiting) / load.weight
 
 
 class LeastLoaded:
@@ -27,4 +27,4 @@ class LeastLoaded:
         """One of those with the fewest requests."""
         least = min(map(work, candidates))
         idle = [candidate for candidate in candidates if work(candidate) == least]
-        return Choice(self._random.choice(idle), f"{least} in flight, the fewest")
+        return Choice(self._random.choice(idle), f"{least:g} in flight, the fewest")

@@ -40,3 +40,17 @@ def test_a_series_needs_all_its_labels() -> None:
         Counter("x", "How many", ["who", "where"], registry).labels("me")
     with pytest.raises(ValueError, match="who, where"):
         Histogram("y", "How much", BOUNDS, ["who", "where"], registry).labels("me", "here", "now")
+
+
+def test_series_of_one_label_value_end_and_the_others_stay() -> None:
+    registry = CollectorRegistry()
+    count = Counter("x", "How many", ["who", "how"], registry)
+    spread = Histogram("y", "How much", BOUNDS, ["who"], registry)
+    for who in "ab":
+        count.labels(who, "well").inc()
+        spread.labels(who).observe(1)
+    count.remove_by_labels({"who": "a"})
+    spread.remove_by_labels({"who": "a"})
+    text = b"\n".join(exposed(registry))
+    assert b'who="a"' not in text
+    assert text.count(b'who="b"') == 1 + len(BOUNDS) + 2

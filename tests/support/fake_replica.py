@@ -40,6 +40,11 @@ class FakeReplica:
         for task in self._tasks:
             task.cancel()
 
+    def refuse(self) -> None:
+        """Refuse connections from now on; those that stand are served as long as they are used."""
+        assert self._server is not None
+        self._server.close()
+
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection."""
         task = asyncio.current_task()

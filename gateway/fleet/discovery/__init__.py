@@ -1,0 +1,1 @@
+"""Where the replicas are: Kubernetes, DNS, a file, and what the configuration names."""
