@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from time import monotonic
@@ -22,12 +23,14 @@ from gateway.fleet.offer import offered
 from gateway.fleet.probe import Probe
 from gateway.fleet.supervisor import Watch
 from gateway.kv.subscriber import Subscriber
+from gateway.kv.update import Update
 from gateway.l2.parts import L2Parts
 from gateway.metrics import Metrics
 from gateway.page.parts import PageParts
 from gateway.prompt.library import Library
 from gateway.prompt.parity import ParityCheck
 from gateway.prompt.remote import RemoteReader
+from gateway.redis.parts import RedisParts
 from gateway.relay.account import Accounts
 from gateway.relay.attempts import Attempts
 from gateway.relay.forward import Forwarder
@@ -69,9 +72,20 @@ class Gateway:
         index = PrefixIndex()
         fresh = FreshRoutes(config.fresh_lifetime)
         history = RouteHistory(config.history_blocks, config.history_lifetime)
-        self._subscriber = Subscriber(
-            asyncio.get_running_loop(), lambda update: self._membership.take_in(update), config.hash_secret.encode()
-        )
+
+        def subscriber(deliver: Callable[[Update], None]) -> Subscriber:
+            return Subscriber(asyncio.get_running_loop(), deliver, config.hash_secret.encode())
+
+        def take_in(update: Update) -> None:
+            self._membership.take_in(update)
+
+        self._redis = (
+            RedisParts(config.index, self._fleet, index, history, subscriber, take_in, group,
+                       self.metrics.registry, monotonic)
+            if config.index.redis_url else None
+        )  # fmt: skip
+        self._subscriber = self._redis.streams if self._redis else subscriber(take_in)
+        holding = self._redis or index
         remote = RemoteReader(client, monotonic, deadline=config.tokenize_timeout)
         auditor = Auditor(config.audit, self._subscriber.rebuild, self.metrics, monotonic)
         self._membership = Membership(
@@ -79,23 +93,23 @@ class Gateway:
             lambda url: make_pool(url, config.limits), self.metrics,
         )  # fmt: skip
 
-        self.metrics.registry.register(StateCollector(self._fleet, self.health, index, self._membership, monotonic))
+        self.metrics.registry.register(StateCollector(self._fleet, self.health, holding, self._membership, monotonic))
 
         def held(engine: EngineId) -> int:
-            return index.held(engine, Tier.GPU)
+            return holding.held(engine, Tier.GPU)
 
         random = Random()
         router = Router(self._fleet, fresh, config.speed(), held)
         self._l2 = L2Parts(config.l2, self._fleet, self.metrics.registry, group, monotonic) if config.l2 else None
         self._chooser = Chooser(
             config, self._fleet, index, history, router, self._library, remote, self._executor, random,
-            self._l2.storage if self._l2 else None, self._l2.flights if self._l2 else None,
+            self._l2.storage if self._l2 else None, self._l2.flights if self._l2 else None, self._redis,
         )  # fmt: skip
         check = ParityCheck(client)
         canary = Canary(self._fleet, self._library, check, config.parity_interval, self.metrics, monotonic)
         self._requests = RequestLog(sys.stderr)
         page = PageParts(
-            lambda: self._config, self.degraded, self._set_policy, self._fleet, self.health, index, self._membership,
+            lambda: self._config, self.degraded, self._set_policy, self._fleet, self.health, holding, self._membership,
             self.metrics.registry, self._l2.faults if self._l2 else list,
         )  # fmt: skip
         listeners = [auditor.ended, *page.listeners]
@@ -109,7 +123,7 @@ class Gateway:
         self.openai = OpenAI(
             self._chooser, self._fleet, attempts, config.limits, self.metrics, StoredAnswers(), monotonic
         )
-        self.admin = create_admin(self._fleet, index, self._chooser, self.metrics, self, monotonic)
+        self.admin = create_admin(self._fleet, holding, self._chooser, self.metrics, self, monotonic)
         self.admin.include_router(page.router)
         self._canary_task = group.create_task(canary.run())
 
@@ -135,6 +149,7 @@ class Gateway:
             ]
             + (self._l2.faults() if self._l2 else [])
             + self._discovery.troubles()
+            + (self._redis.faults() if self._redis else [])
         )
 
     def reload(self, config: Config) -> None:
@@ -152,8 +167,10 @@ class Gateway:
         if fixed:
             logger.warning("changed settings that take effect with the next start: %s", ", ".join(fixed))
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Stop what runs beside the requests."""
+        if self._redis:
+            await self._redis.close()
         self._discovery.close()
         self._canary_task.cancel()
         if self._l2:

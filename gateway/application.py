@@ -28,7 +28,7 @@ async def running(config: Config, beside: Sequence[Beside] = ()) -> AsyncIterato
         finally:
             for task in tasks:
                 task.cancel()
-            gateway.close()
+            await gateway.close()
 
 
 class Application:

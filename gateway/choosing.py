@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import Executor
 from functools import partial
 from random import Random
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from gateway.api.parse import document
 from gateway.config import Config
@@ -50,6 +50,16 @@ class Found(NamedTuple):
     """what lies in shared storage of each prompt; empty where that was not asked"""
 
 
+class SharedIndex(Protocol):
+    """An index that several gateways have in common; it takes a way to ask it."""
+
+    async def match(
+        self, chains: Sequence[tuple[Namespace, Sequence[BlockHash]]]
+    ) -> Sequence[Mapping[EngineId, PrefixMatch]]:
+        """How long a prefix of each chain each engine holds. Never fails."""
+        ...
+
+
 class Chooser:
     """Chooses a replica for each request, by the policy that is set for its model."""
 
@@ -66,6 +76,7 @@ class Chooser:
         random: Random,
         storage: SharedStorage | None = None,
         flights: Flights | None = None,
+        shared_index: SharedIndex | None = None,
     ) -> None:
         self._fleet = fleet
         self._index = index
@@ -77,6 +88,7 @@ class Chooser:
         self._random = random
         self._storage = storage
         self._flights = flights
+        self._shared_index = shared_index
         self._miscounted: set[str] = set()
         self._secret = config.hash_secret.encode()
         self._policies: dict[str, Policy] = {name: policy(random) for name, policy in POLICIES.items()}
@@ -137,16 +149,23 @@ class Chooser:
         shared: Sequence[SharedPrefix] = ()
         if self._storage is not None and policy.source is PrefixSource.EVENTS:
             shared = await self._storage.look_up(request, reading.tokens, reading.salt, tags)
+        asked: Matches | None = None
+        if policy.source is PrefixSource.EVENTS and self._shared_index is not None:
+            asked = await self._ask(self._shared_index, request.prompts)
         matches = []
-        for prompt in request.prompts:
-            found = {}
+        for number, prompt in enumerate(request.prompts):
+            found = dict(asked[number]) if asked else {}
             for space, chain in prompt.chains.items():
-                if policy.source is PrefixSource.EVENTS:
+                if policy.source is PrefixSource.EVENTS and asked is None:
                     found.update(self._index.match(chain, max(0, prompt.tokens - prompt.whole) // space.block_size))
                 if policy.source is PrefixSource.HISTORY or self._fleet.unjudged:
                     found.update(self._remembered(chain, policy))
             matches.append(found)
         return Found(matches, shared)
+
+    async def _ask(self, index: SharedIndex, prompts: Sequence[Prompt]) -> Matches:
+        answers = iter(await index.match([chain for prompt in prompts for chain in prompt.chains.items()]))
+        return [{id: match for _ in prompt.chains for id, match in next(answers).items()} for prompt in prompts]
 
     def decide(
         self,
@@ -166,11 +185,13 @@ class Chooser:
             self._flights.begin(start, decision.engine, now)
         engine = self._fleet.get(decision.engine)
         assert engine is not None
-        if matches and policy.source is PrefixSource.EVENTS and engine.id not in self._fleet.unjudged:
-            return decision._replace(matched=_matched(engine, request.prompts, matches))
-        if matches:
+        by_events = policy.source is PrefixSource.EVENTS and engine.id not in self._fleet.unjudged
+        if matches and (not by_events or self._shared_index is not None):
+            # With a shared index always: should it be out of reach, what was sent is what is known.
             for prompt in request.prompts:
                 self._history.record(decision.engine, prompt.chains.get(engine.namespace, ()), now)
+        if matches and by_events:
+            return decision._replace(matched=_matched(engine, request.prompts, matches))
         return decision
 
     def _remembered(self, chain: Sequence[BlockHash], policy: Policy) -> Mapping[EngineId, PrefixMatch]:

@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 from gateway.fleet.membership import Membership
 from routing.fleet import Fleet
 from routing.health import Health
-from routing.index import INDEXED_TIERS, PrefixIndex
+from routing.index import INDEXED_TIERS, Holding
 
 _ENGINE = ("replica", "engine")
 
@@ -21,7 +21,7 @@ class StateCollector(Collector):
         self,
         fleet: Fleet,
         health: Health,
-        index: PrefixIndex,
+        index: Holding,
         membership: Membership,
         now: Callable[[], float],
     ) -> None:

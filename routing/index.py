@@ -5,6 +5,7 @@ held as far as the masks along its chain keep the engine's bit.
 """
 
 from collections.abc import Iterator, Sequence, Set
+from typing import Protocol
 
 from routing.ledger import Change, Drop, Put, Wipe
 from routing.prefixes import BITS, prefix_matches
@@ -15,6 +16,14 @@ from routing.windows import Windows
 _LINEAR_UP_TO = 1024
 INDEXED_TIERS = (Tier.GPU, Tier.CPU)
 """The tiers that belong to one engine; what is shared is asked elsewhere."""
+
+
+class Holding(Protocol):
+    """Who knows how much an engine holds."""
+
+    def held(self, engine: EngineId, tier: Tier) -> int:
+        """How many blocks the engine holds in this tier; 0 for an engine that has told nothing."""
+        ...
 
 
 class PrefixIndex:

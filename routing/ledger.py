@@ -36,15 +36,9 @@ class Ledger:
     """
 
     def __init__(
-        self,
-        secret: bytes,
-        model: str,
-        *,
-        remembered: int = 8192,
-        waiting: int = 16384,
-        host_tokens: int = 0,
+        self, secret: bytes, model: str, *, remembered: int = 8192, waiting: int = 16384, host_tokens: int = 0,
         journal: Journal | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._secret = secret
         self._model = model
         self._names = Names(remembered, journal)
@@ -93,11 +87,11 @@ class Ledger:
         traits = Traits(self._block_size, tuple(self._holdings.judged), self._names.offloads, self._chunks.used)
         return self._names.entries(self._holdings, traits)
 
-    def whole(self) -> tuple[list[Change], Entries]:
-        """All that is booked, for a place that has nothing of it. There must be a journal."""
+    def whole(self) -> list[Change]:
+        """All that is booked, for a place that has nothing of it; the next entries are all too."""
         self._names.touch(self._names)
         in_cpu = list({*self._holdings.blocks(Tier.CPU), *self._chunks.blocks()})
-        return [Wipe(None), Put(Tier.GPU, self._holdings.blocks(Tier.GPU)), Put(Tier.CPU, in_cpu)], self.entries()
+        return [Wipe(None), Put(Tier.GPU, self._holdings.blocks(Tier.GPU)), Put(Tier.CPU, in_cpu)]
 
     def restore(self, books: Books) -> list[Change]:
         """Go on from books kept elsewhere. To be called first. Returns what of them can't be gone on with."""
@@ -194,6 +188,7 @@ class Ledger:
     def _reset_gpu(self) -> list[Change]:
         self._holdings.wipe(Tier.GPU)
         self._waiting.wipe(Tier.GPU)
+        self._names.touch(self._names)
         self._names.retire(list(self._names), self._holdings)
         return [Wipe(Tier.GPU)]
 

@@ -16,7 +16,7 @@ from gateway.l2.names import tags_of
 from gateway.metrics import Metrics
 from routing.errors import RoutingError
 from routing.fleet import Fleet
-from routing.index import INDEXED_TIERS, PrefixIndex
+from routing.index import INDEXED_TIERS, Holding
 
 
 class Clock(Protocol):
@@ -38,7 +38,7 @@ class Readiness(Protocol):
 
 
 def create_admin(
-    fleet: Fleet, index: PrefixIndex, chooser: Chooser, metrics: Metrics, readiness: Readiness, now: Clock
+    fleet: Fleet, index: Holding, chooser: Chooser, metrics: Metrics, readiness: Readiness, now: Clock
 ) -> FastAPI:
     """The admin surface over the parts that it shows."""
     app = FastAPI(title="kvgate", description="What the gateway is doing, and why a request would go where it goes.")

@@ -2,6 +2,7 @@
 
 from gateway.config.audit import AuditConfig
 from gateway.config.discovery import Discovery
+from gateway.config.index import IndexConfig
 from gateway.config.limits import Ejection, Limits, Probing
 from gateway.config.models import CustomProfile, ModelConfig
 from gateway.config.page import Page
@@ -16,6 +17,7 @@ __all__ = [
     "CustomProfile",
     "Discovery",
     "Ejection",
+    "IndexConfig",
     "Limits",
     "Listen",
     "ModelConfig",

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from gateway.config.audit import AuditConfig
 from gateway.config.discovery import Discovery
+from gateway.config.index import IndexConfig
 from gateway.config.l2 import L2
 from gateway.config.limits import Ejection, Limits, Probing
 from gateway.config.models import CustomProfile, ModelConfig
@@ -51,6 +52,7 @@ class Config(Section):
     tokenizer_threads: Annotated[int, Field(ge=1)] = 2
     tokenizer_download: bool = False
     """whether a tokenizer that is not on this machine may be fetched from the hub"""
+    index: IndexConfig = Field(default_factory=IndexConfig)
     limits: Limits = Field(default_factory=Limits)
     probing: Probing = Field(default_factory=Probing)
     audit: AuditConfig = Field(default_factory=AuditConfig)

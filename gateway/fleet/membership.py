@@ -3,10 +3,10 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
+from typing import Protocol
 
 from gateway.fleet.auditor import Auditor
 from gateway.kv.sources import Source
-from gateway.kv.subscriber import Subscriber
 from gateway.kv.update import Update
 from gateway.metrics import Metrics
 from gateway.prompt.library import Library
@@ -22,6 +22,25 @@ from routing.types import EngineId, ReplicaId, Tier
 logger = logging.getLogger(__name__)
 
 
+class Streams(Protocol):
+    """Where event streams are asked for: the subscriber, or what shares the streams among gateways."""
+
+    def subscribe(
+        self,
+        engine: EngineId,
+        generation: int,
+        endpoint: str,
+        replay_endpoint: str | None,
+        topic: str,
+        model: str,
+        host_tokens: int = 0,
+    ) -> None:
+        """Follow an engine."""
+
+    def unsubscribe(self, engine: EngineId) -> None:
+        """Follow it no longer."""
+
+
 class Membership:
     """The one place that changes who is in the fleet, so that nothing of a replica outlives it."""
 
@@ -31,7 +50,7 @@ class Membership:
         index: PrefixIndex,
         fresh: FreshRoutes,
         history: RouteHistory,
-        subscriber: Subscriber,
+        subscriber: Streams,
         library: Library,
         remote: RemoteReader,
         auditor: Auditor,
@@ -101,6 +120,9 @@ class Membership:
         if stream and stream[0] == update.generation:
             self._apply(update)
             self._auditor.took_in(update)
+            if update.ended:
+                self._updates.pop(update.engine, None)
+                self._auditor.left(update.engine)
 
     def close(self) -> None:
         """Close the connections."""

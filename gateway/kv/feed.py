@@ -26,32 +26,19 @@ that it returns, in order. Two states:
     silence                              check by a replay that nothing was lost, less and less often. A failed check
                                          changes nothing; the next number arriving makes it needless
 
-Without a replay endpoint a gap, and a new connection too, clears. Clearing loses what is known and never keeps what is
-wrong.
+Without a replay endpoint a gap, and a new connection too, clears: knowing less is slow, knowing wrong is harmful.
 """
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gateway.kv.actions import Action, Ask, Clear, FeedCounters
 from gateway.kv.place import Place
+from gateway.kv.position import Position, proof
+from gateway.kv.replay import Replay
 
 _SLOWEST_RETRY = 300.0
 _SLOWEST_CHECK = 60.0
-
-
-@dataclass(slots=True)
-class _Request:
-    """A replay under way."""
-
-    deadline: float
-    in_doubt: bool = True
-    """what is booked must go if there is no answer"""
-    proof: bytes | None = None
-    """the last applied message; if it does not come back first, the engine is another process"""
-    afresh: bool = False
-    """what is booked is replaced by what comes"""
 
 
 class Feed:
@@ -59,24 +46,26 @@ class Feed:
 
     replayable: the engine has a replay endpoint.
     patience: seconds without a message of the answer after which a replay has failed.
-    quiet: seconds of silence until the stream is checked, and from a failed replay to the next attempt; then twice as
-        long, and so on.
+    quiet: seconds of silence until a check, and from a failed replay to the next attempt; doubled each time.
     room: live messages that may wait for a replay.
+    kept: how far another process has followed the stream; with a replay endpoint only.
     """
 
-    def __init__(self, *, replayable: bool, patience: float = 5.0, quiet: float = 5.0, room: int = 4096) -> None:
+    def __init__(
+        self, *, replayable: bool, patience: float = 5.0, quiet: float = 5.0, room: int = 4096,
+        kept: Position | None = None,
+    ) -> None:  # fmt: skip
         self._replayable = replayable
         self._patience = patience
         self._quiet = quiet
         self._room = room
         self.counters = FeedCounters()
-        self._place = Place(self.counters, 0 if replayable else None)
+        self._place = Place(self.counters, 0 if replayable else None, kept)
         self._last_live: int | None = None
         self._connections = 0
         self._waiting: deque[tuple[int, bytes]] = deque()
-        self._request: _Request | None = None
-        self._sought: int | None = None
-        """the message in front of which the last gap was"""
+        self._request: Replay | None = None
+        self._sought: int | None = None  # the message in front of which the last gap was
         self._check_at: float | None = None
         self._check_in = quiet
         self._retry_at: float | None = None
@@ -86,6 +75,15 @@ class Feed:
     def replaying(self) -> bool:
         """Whether the answer to a request is awaited."""
         return self._request is not None
+
+    @property
+    def settled(self) -> bool:
+        """Whether no replay decides about what is booked."""
+        return self._request is None or not (self._request.in_doubt or self._request.afresh)
+
+    @property
+    def position(self) -> Position | None:
+        return self._place.position
 
     def start(self, now: float) -> Sequence[Action]:
         """To be called once, first."""
@@ -137,7 +135,7 @@ class Feed:
             request.afresh, request.in_doubt = False, True
         place = self._place
         if request.proof is not None and place.next is not None and seq >= place.next - 1:
-            if seq == place.next - 1 and payload != request.proof:
+            if seq == place.next - 1 and proof(payload) != request.proof:
                 self._restart(now, actions)
                 return actions
             request.proof = None
@@ -180,7 +178,7 @@ class Feed:
         elif self._retry_at is not None and now >= self._retry_at:
             self._retry_at = None
             self.counters.replays += 1
-            self._request = _Request(now + self._patience, in_doubt=False, afresh=True)
+            self._request = Replay(now + self._patience, in_doubt=False, afresh=True)
             actions.append(Ask(0))
         elif self._check_at is not None and now >= self._check_at:
             self._check_in = min(2 * self._check_in, _SLOWEST_CHECK)
@@ -225,8 +223,8 @@ class Feed:
 
     def _ask_on(self, now: float, actions: list[Action], *, in_doubt: bool) -> None:
         """Ask for what follows the last applied message, and for that one as a proof."""
-        last, start = self._place.last_payload, self._place.next or 0
-        self._request = _Request(now + self._patience, in_doubt, last)
+        last, start = self._place.last_proof, self._place.next or 0
+        self._request = Replay(now + self._patience, in_doubt, last)
         actions.append(Ask(start if last is None else start - 1))
 
     def _restart(self, now: float, actions: list[Action]) -> None:
@@ -237,10 +235,10 @@ class Feed:
     def _begin(self, now: float, actions: list[Action]) -> None:
         self._sought = self._retry_at = None
         if self._replayable:
-            self._place.next = 0
+            self._place.next = self._place.next or 0
             self._ask(now, actions)
 
-    def _give_up(self, request: _Request, now: float, actions: list[Action]) -> None:
+    def _give_up(self, request: Replay, now: float, actions: list[Action]) -> None:
         self.counters.failed_replays += 1
         self._request = None
         if request.in_doubt:

@@ -4,11 +4,11 @@ import logging
 import queue
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ParamSpec
 
 import zmq
 
+from gateway.kv.commands import Command, Leave, Rebuild, Stop, TellWhole
 from gateway.kv.listener import Listener, is_bound
 from gateway.kv.stream import Stream, Subscription
 from gateway.kv.update import Outbox
@@ -22,28 +22,6 @@ BELL = "inproc://bell"
 _TURN = 256
 """messages read from one socket before the others have their turn"""
 _TICK_MS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Leave:
-    """Follow this engine no longer."""
-
-    engine: EngineId
-
-
-@dataclass(frozen=True, slots=True)
-class Rebuild:
-    """Forget what is known of this engine and learn it again."""
-
-    engine: EngineId
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """Close everything and return."""
-
-
-Command = Subscription | Leave | Rebuild | Stop
 
 
 class Poller:
@@ -117,6 +95,9 @@ class Poller:
                     stream = self._streams.get(engine)
                     if stream is not None:
                         self._do(stream, stream.rebuild, time.monotonic())
+                case TellWhole(engine):
+                    if engine in self._streams:
+                        self._do(self._streams[engine], self._streams[engine].tell_whole)
                 case Stop():
                     self._running = False
 

@@ -8,7 +8,9 @@ import zmq
 
 from gateway.kv.actions import Action, Apply, Ask, Clear
 from gateway.kv.feed import Feed
+from gateway.kv.position import Kept
 from gateway.kv.update import Update
+from routing.journal import Journal
 from routing.ledger import Change, Ledger
 from routing.types import EngineId
 
@@ -31,6 +33,10 @@ class Subscription:
     """what names depend on (`routing.types.Namespace.model`)"""
     host_tokens: int = 0
     """what LMCache inside the engine keeps in host memory (`routing.ledger.Ledger`)"""
+    recorded: bool = False
+    """updates tell what changed in the books, which are kept elsewhere too"""
+    kept: Kept | None = None
+    """where to go on; if recorded, and with a replay endpoint"""
 
 
 class Stream:
@@ -41,10 +47,17 @@ class Stream:
         self.replay: zmq.Socket[bytes] | None = None
         """where the answer to the running request comes; a new one for each request, so that answers never mix"""
         self._context = context
-        self._feed = Feed(replayable=subscription.replay_endpoint is not None)
-        self._ledger = Ledger(secret, subscription.model, host_tokens=subscription.host_tokens)
+        kept = subscription.kept
+        self._feed = Feed(replayable=subscription.replay_endpoint is not None, kept=kept.position if kept else None)
+        self._recorded = subscription.recorded
+        self._ledger = Ledger(
+            secret,
+            subscription.model,
+            host_tokens=subscription.host_tokens,
+            journal=Journal() if self._recorded else None,
+        )
         self._ignored: Counter[str] = Counter()
-        self._changes: list[Change] = []
+        self._changes: list[Change] = self._ledger.restore(kept.books) if kept else []
         self._touched = False
 
     def start(self, now: float) -> None:
@@ -96,7 +109,15 @@ class Stream:
             unplaced=self._ledger.unplaced,
             stored_in_storage=self._ledger.stored_in_storage,
             ignored=dict(self._ignored),
+            entries=self._ledger.entries() if self._recorded else None,
+            position=self._feed.position,
+            settled=self._feed.settled,
         )
+
+    def tell_whole(self) -> None:
+        """The next update tells of everything, for a place that has nothing."""
+        self._changes = self._ledger.whole()
+        self._touched = True
 
     def recover(self) -> None:
         """A step failed half-way: what is booked can't be trusted."""

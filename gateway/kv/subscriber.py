@@ -11,7 +11,9 @@ from collections.abc import Callable
 
 import zmq
 
-from gateway.kv.poller import BELL, Command, Leave, Poller, Rebuild, Stop
+from gateway.kv.commands import Command, Leave, Rebuild, Stop, TellWhole
+from gateway.kv.poller import BELL, Poller
+from gateway.kv.position import Kept
 from gateway.kv.stream import Subscription
 from gateway.kv.update import Outbox, Update
 from routing.types import EngineId
@@ -43,12 +45,21 @@ class Subscriber:
         topic: str,
         model: str,
         host_tokens: int = 0,
+        *,
+        recorded: bool = False,
+        kept: Kept | None = None,
     ) -> None:
         """Follow an engine, in place of an earlier subscription of it. For the arguments see `Subscription`.
 
         The engine need not be up yet.
         """
-        self._send(Subscription(engine, generation, endpoint, replay_endpoint, topic, model, host_tokens))
+        self._send(
+            Subscription(engine, generation, endpoint, replay_endpoint, topic, model, host_tokens, recorded, kept)
+        )
+
+    def tell_whole(self, engine: EngineId) -> None:
+        """Have an update delivered that tells of everything known of the engine; it begins with a wipe."""
+        self._send(TellWhole(engine))
 
     def unsubscribe(self, engine: EngineId) -> None:
         """Follow it no longer. Updates under way may still be delivered."""

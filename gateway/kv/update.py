@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gateway.kv.actions import FeedCounters
+from gateway.kv.position import Position
+from routing.books import Entries
 from routing.ledger import Change, Wipe
 from routing.types import EngineId
 
@@ -35,6 +37,16 @@ class Update:
     """blocks announced in tier STORAGE so far"""
     ignored: Mapping[str, int] = field(default_factory=dict)
     """events left out so far, by reason (`wire.Batch.ignored`)"""
+    entries: Entries | None = None
+    """what changed in the books, of a recorded stream"""
+    position: Position | None = None
+    """how far the stream is applied; None where it can't be gone on with"""
+    settled: bool = True
+    """no replay decides about what is booked"""
+    complete: bool = True
+    """the last part of what was booked together; entries and position come with it"""
+    ended: bool = False
+    """the stream is not followed here any more"""
 
 
 class Outbox:
@@ -61,7 +73,7 @@ class Outbox:
         with self._lock:
             waiting = self._pending.get(key)
             if waiting is not None:
-                update = replace(update, changes=_joined(waiting.changes, update.changes))
+                update = _joined(waiting, update)
             self._pending[key] = update
 
     def flush(self) -> None:
@@ -93,10 +105,15 @@ class Outbox:
                 self._loop.call_soon(self._hand_over)
 
 
-def _joined(earlier: Sequence[Change], later: Sequence[Change]) -> Sequence[Change]:
-    if Wipe(None) in later:
+def _joined(earlier: Update, later: Update) -> Update:
+    if Wipe(None) in later.changes:
         return later
-    return [*earlier, *later]
+    entries = later.entries
+    if earlier.entries and entries:
+        entries = Entries(
+            {**earlier.entries.names, **entries.names}, {**earlier.entries.copies, **entries.copies}, entries.traits
+        )
+    return replace(later, changes=[*earlier.changes, *later.changes], entries=entries)
 
 
 def _weight(changes: Sequence[Change]) -> int:
@@ -111,8 +128,10 @@ def _cut(update: Update, budget: int) -> Sequence[Update]:
         changes.append(change)
         weight += _weight([change])
         if weight >= budget:
-            parts.append(replace(update, changes=changes))
+            parts.append(replace(update, changes=changes, entries=None, position=None, complete=False))
             changes, weight = [], 0
-    if changes or not parts:
+    if changes or not parts or update.entries is not None:
         parts.append(replace(update, changes=changes))
+    else:
+        parts[-1] = replace(update, changes=parts[-1].changes)
     return parts

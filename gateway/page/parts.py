@@ -16,7 +16,7 @@ from gateway.page.traffic import Traffic
 from gateway.relay.account import Ended
 from routing.fleet import Fleet
 from routing.health import Health
-from routing.index import PrefixIndex
+from routing.index import Holding
 
 
 class PageParts:
@@ -33,7 +33,7 @@ class PageParts:
         set_policy: Callable[[str], None],
         fleet: Fleet,
         health: Health,
-        index: PrefixIndex,
+        index: Holding,
         membership: Membership,
         registry: CollectorRegistry,
         storage_faults: Callable[[], Sequence[str]],

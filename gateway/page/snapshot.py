@@ -13,7 +13,7 @@ from gateway.kv.update import Update
 from gateway.page.traffic import Traffic
 from routing.fleet import Engine, Fleet
 from routing.health import Health
-from routing.index import INDEXED_TIERS, PrefixIndex
+from routing.index import INDEXED_TIERS, Holding
 from routing.policies import POLICIES
 
 _LATE = 5.0
@@ -34,7 +34,7 @@ class Snapshots:
         degraded: Callable[[], Sequence[str]],
         fleet: Fleet,
         health: Health,
-        index: PrefixIndex,
+        index: Holding,
         membership: Membership,
         storage: Callable[[], Mapping[str, object]],
         traffic: Traffic,

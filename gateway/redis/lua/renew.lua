@@ -1,0 +1,26 @@
+-- Renews leases, and tells how much every engine holds.
+--
+-- KEYS[1] what all keys of the model begin with
+-- ARGV    milliseconds, then engine, fence, engine, fence, ...
+-- Answers {lost engines, engines that others want, {engine, slot, GPU blocks, host memory blocks, tokens per block,
+-- '1' if unjudged, lease, ...}}; '' where unknown.
+local base = KEYS[1]
+local lost, wanted = {}, {}
+for i = 2, #ARGV, 2 do
+  local lease = base .. 'o:' .. ARGV[i]
+  if redis.call('GET', lease) == ARGV[i + 1] then
+    redis.call('PEXPIRE', lease, ARGV[1])
+    if redis.call('EXISTS', base .. 'w:' .. ARGV[i]) == 1 then wanted[#wanted + 1] = ARGV[i] end
+  else
+    lost[#lost + 1] = ARGV[i]
+  end
+end
+local engines = {}
+for _, engine in ipairs(redis.call('SMEMBERS', base .. 'engines')) do
+  engines[#engines + 1] = engine
+  for _, value in ipairs(redis.call('HMGET', base .. 'e:' .. engine, 'slot', 'gpu', 'cpu', 'block_size', 'unjudged')) do
+    engines[#engines + 1] = value or ''
+  end
+  engines[#engines + 1] = redis.call('GET', base .. 'o:' .. engine) or ''
+end
+return {lost, wanted, engines}

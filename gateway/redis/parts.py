@@ -1,0 +1,142 @@
+"""Builds what a gateway has for an index that it shares with others."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from socket import gethostname
+from typing import Any
+from uuid import uuid4
+
+from prometheus_client import CollectorRegistry
+
+from gateway.config import IndexConfig
+from gateway.kv.subscriber import Subscriber
+from gateway.kv.update import Update
+from gateway.redis.connect import connect
+from gateway.redis.health import Health
+from gateway.redis.lookup import Found, Lookup
+from gateway.redis.ownership import Ownership
+from gateway.redis.redis_index import RedisIndex, Standing
+from gateway.redis.state import SharedIndexCollector
+from routing.fleet import Fleet
+from routing.history import RouteHistory
+from routing.index import INDEXED_TIERS, PrefixIndex
+from routing.types import BlockHash, EngineId, Namespace, Tier
+
+logger = logging.getLogger(__name__)
+
+_HAND_OVER = 2.0
+"""seconds that giving back all leases may take when the gateway stops"""
+
+
+class RedisParts:
+    """The objects and what runs beside the requests. Made inside a running event loop.
+
+    local: holds what the streams that are followed here tell.
+    deliver: takes an update of theirs into what this process knows.
+    """
+
+    def __init__(
+        self,
+        settings: IndexConfig,
+        fleet: Fleet,
+        local: PrefixIndex,
+        history: RouteHistory,
+        make_subscriber: Callable[[Callable[[Update], None]], Subscriber],
+        deliver: Callable[[Update], None],
+        group: asyncio.TaskGroup,
+        registry: CollectorRegistry,
+        now: Callable[[], float],
+    ) -> None:
+        """now: seconds, monotonic."""
+        self._fleet = fleet
+        self._local = local
+        self._history = history
+        self._group = group
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._standings: Mapping[EngineId, Standing] = {}
+        deadline = settings.deadline_ms / 1000
+        self._client = connect(settings)
+        index = RedisIndex(self._client, settings.key_prefix)
+        self.health = Health(now)
+        self.lookup = Lookup(index, self.health, deadline, self._spawn, self._known_here)
+        self.streams = Ownership(
+            index,
+            self.health,
+            local,
+            f"{gethostname()}:{os.getpid()}:{uuid4().hex[:8]}",
+            make_subscriber,
+            deliver,
+            self._notice,
+            self._spawn,
+            lease=settings.lease,
+            retry=settings.retry,
+            deadline=deadline,
+            forget=settings.forget,
+        )
+        registry.register(SharedIndexCollector(self.health, self.streams.owned))
+        self._competing = self._spawn(self.streams.run())
+
+    async def match(self, chains: Sequence[tuple[Namespace, Sequence[BlockHash]]]) -> Sequence[Found]:
+        """How long a prefix of each chain each engine holds, or what is known of it here. Never fails."""
+        return await self.lookup.match(chains)
+
+    def held(self, engine: EngineId, tier: Tier) -> int:
+        """How many blocks the engine holds in this tier, as last heard."""
+        if tier not in INDEXED_TIERS:
+            return 0
+        if engine in self.streams.owned():
+            return self._local.held(engine, tier)
+        standing = self._standings.get(engine)
+        return (standing.gpu, standing.cpu)[tier] if standing else 0
+
+    def faults(self) -> list[str]:
+        """What is not as it should be, in words."""
+        if self.health.up:
+            return []
+        return [f"the index in Redis can't be asked, routing goes on by what is known here: {self.health.reason}"]
+
+    async def close(self) -> None:
+        """Give all leases back and stop."""
+        self._competing.cancel()
+        try:
+            async with asyncio.timeout(_HAND_OVER):
+                await self.streams.hand_over()
+        except TimeoutError:
+            logger.warning("leases were not given back in time; they expire")
+        for task in self._tasks:
+            task.cancel()
+        await self._client.aclose()
+
+    def _known_here(self, blocks: Sequence[BlockHash]) -> Found:
+        """What the streams that are followed here tell, and of the other engines what was sent there."""
+        owned = self.streams.owned()
+        sent = self._history.match(blocks)
+        known = {engine: match for engine, match in sent.items() if engine not in owned}
+        known.update((engine, match) for engine, match in self._local.match(blocks).items() if engine in owned)
+        return known
+
+    def _notice(self, standings: Mapping[EngineId, Standing]) -> None:
+        self._standings = standings
+        for id, standing in standings.items():
+            engine = self._fleet.get(id)
+            if engine and standing.unjudged:
+                self._fleet.unjudged.add(id)
+            if engine and standing.block_size not in (None, engine.namespace.block_size):
+                assert standing.block_size is not None
+                self._fleet.learn_block_size(id, standing.block_size)
+
+    def _spawn(self, step: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = self._group.create_task(_logged(step))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+async def _logged(step: Coroutine[Any, Any, None]) -> None:
+    """A fault of ours in what runs beside the requests must not end the gateway."""
+    try:
+        await step
+    except Exception:
+        logger.exception("a task of the shared index failed")

@@ -1,0 +1,75 @@
+"""The Lua scripts, and how they are run: each is one step that nothing else comes between."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha1
+from importlib.resources import files
+from typing import Any
+
+from redis.asyncio import Redis, RedisCluster
+from redis.exceptions import NoScriptError, RedisError, ResponseError
+
+Client = Redis | RedisCluster
+Argument = bytes | str | int
+
+
+class RedisIndexError(Exception):
+    """Redis did not do what it was asked; the message says why."""
+
+
+class Fenced(RedisIndexError):
+    """The engine's lease or slot is another's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script's text and the name by which Redis remembers it."""
+
+    text: str
+    sha: str
+
+    @classmethod
+    def named(cls, name: str) -> "Script":
+        """The script that comes in file `lua/NAME.lua`."""
+        text = files(__package__).joinpath("lua", f"{name}.lua").read_text()
+        return cls(text, sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+MATCH = Script.named("match")
+APPLY = Script.named("apply")
+ACQUIRE = Script.named("acquire")
+RENEW = Script.named("renew")
+RELEASE = Script.named("release")
+LOAD = Script.named("load")
+SWEEP = Script.named("sweep")
+ORPHANS = Script.named("orphans")
+GATEWAYS = Script.named("gateways")
+
+
+async def run(client: Client, script: Script, key: str, *arguments: Argument) -> Any:
+    """Run a script on the shard of `key`. Raises Fenced, RedisIndexError."""
+    try:
+        try:
+            return await client.execute_command("EVALSHA", script.sha, 1, key, *arguments)
+        except NoScriptError:
+            return await client.execute_command("EVAL", script.text, 1, key, *arguments)
+    except (RedisError, OSError) as exc:
+        raise translated(exc) from exc
+
+
+def translated(exc: Exception) -> RedisIndexError:
+    """What an exception of the library means here."""
+    if isinstance(exc, ResponseError) and str(exc).startswith("FENCED"):
+        return Fenced(str(exc))
+    return RedisIndexError(f"{type(exc).__name__}: {exc}")
+
+
+async def run_together(client: Redis, script: Script, calls: Sequence[Sequence[Argument]]) -> list[Any]:
+    """Run a script once for each list of key and arguments, in one exchange. Exceptions are among the answers."""
+    pipeline = client.pipeline(transaction=False)
+    for key, *arguments in calls:
+        pipeline.execute_command("EVALSHA", script.sha, 1, key, *arguments)
+    try:
+        return await pipeline.execute(raise_on_error=False)
+    except (RedisError, OSError) as exc:
+        raise translated(exc) from exc

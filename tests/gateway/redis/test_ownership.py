@@ -1,0 +1,204 @@
+"""Gateways that share an index, against a real Valkey and engines' sockets."""
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+import pytest
+from kv_publisher import Publisher
+from redis.asyncio import Redis
+from shared_gateway import SharedGateway, becomes, engine, removed, shared_gateway, stored
+from told_engine import MODEL, chain
+from valkey_server import Valkey
+
+from gateway.redis.names import base
+from routing.types import PrefixMatch
+
+A = engine(1)
+TEXT = (1, 2, 3, 4, 5)
+CHAIN = chain(TEXT)
+Make = Callable[[], Publisher]
+
+
+async def is_held(gateway: SharedGateway, blocks: int) -> None:
+    await becomes(lambda: gateway.match(CHAIN), {A: PrefixMatch(blocks, blocks)} if blocks else {})
+
+
+async def test_one_gateway_follows_and_all_of_them_match(server: Valkey, make_publisher: Make) -> None:
+    publisher = make_publisher()
+    async with shared_gateway(server.url) as one, shared_gateway(server.url) as other:
+        for gateway in (one, other):
+            gateway.follow(A, publisher)
+        publisher.publish(stored(TEXT))
+        await is_held(one, 5)
+        await is_held(other, 5)
+        publisher.publish(removed(TEXT))
+        await is_held(one, 4)
+        await is_held(other, 4)
+        assert len(one.parts.streams.owned()) + len(other.parts.streams.owned()) == 1
+        assert publisher.subscribers() == 1
+
+
+async def test_who_takes_over_goes_on_where_the_other_stopped(server: Valkey, make_publisher: Make) -> None:
+    publisher = make_publisher()
+    async with shared_gateway(server.url) as one:
+        one.follow(A, publisher)
+        publisher.publish(stored(TEXT))
+        await is_held(one, 5)
+    publisher.publish(removed(TEXT))
+    publisher.requests.clear()
+    # All but the last message that was applied, which proves that the engine is the same, is not there any more.
+    async with shared_gateway(server.url) as other:
+        other.follow(A, publisher)
+        await is_held(other, 4)
+        assert publisher.requests[0] == 0, "asked from the message that was applied last"
+        publisher.publish(removed(TEXT[:4]))
+        await is_held(other, 3)
+
+
+async def test_a_buffer_that_lost_what_was_missed_clears_and_rebuilds(server: Valkey, make_publisher: Make) -> None:
+    publisher = make_publisher()
+    async with shared_gateway(server.url) as one:
+        one.follow(A, publisher)
+        publisher.publish(stored(TEXT))
+        await is_held(one, 5)
+    publisher.publish(removed(TEXT))
+    publisher.publish(stored(TEXT[:2]))
+    publisher.buffer.popleft()
+    publisher.buffer.popleft()
+    async with shared_gateway(server.url) as other:
+        other.follow(A, publisher)
+        await is_held(other, 2)
+
+
+async def test_an_engine_that_restarted_meanwhile_is_cleared(server: Valkey, make_publisher: Make) -> None:
+    publisher = make_publisher()
+    async with shared_gateway(server.url) as one:
+        one.follow(A, publisher)
+        publisher.publish(stored(TEXT))
+        await is_held(one, 5)
+    publisher.stop()
+    publisher.start()
+    publisher.publish(stored(TEXT[:1]))
+    async with shared_gateway(server.url) as other:
+        other.follow(A, publisher)
+        await is_held(other, 1)
+
+
+async def test_engines_are_shared_out_and_handed_over_on_join_and_leave(server: Valkey, make_publisher: Make) -> None:
+    publishers = [make_publisher() for _ in range(6)]
+
+    async def join(stack: AsyncExitStack) -> SharedGateway:
+        gateway = await stack.enter_async_context(shared_gateway(server.url))
+        for number, publisher in enumerate(publishers):
+            gateway.follow(engine(number), publisher)
+        return gateway
+
+    async with AsyncExitStack() as first, AsyncExitStack() as second:
+        one = await join(first)
+        for publisher in publishers:
+            publisher.publish(stored(TEXT))
+        everything = {engine(number): PrefixMatch(5, 5) for number in range(6)}
+        await becomes(lambda: one.match(CHAIN), everything)
+        other = await join(second)
+
+        async def counts() -> object:
+            return sorted(len(gateway.parts.streams.owned()) for gateway in (one, other))
+
+        await becomes(counts, [3, 3])
+        assert not one.parts.streams.owned() & other.parts.streams.owned()
+        assert await one.match(CHAIN) == await other.match(CHAIN) == everything
+        await first.aclose()
+        await becomes(counts, [0, 6])
+        await becomes(lambda: other.match(CHAIN), everything)
+
+
+async def test_a_stale_owner_is_fenced_and_lets_go(server: Valkey, make_publisher: Make) -> None:
+    publisher = make_publisher()
+    async with shared_gateway(server.url) as one, shared_gateway(server.url) as other:
+        one.follow(A, publisher)
+        publisher.publish(stored(TEXT))
+        await is_held(one, 5)
+        other.follow(A, publisher)
+        async with Redis.from_url(server.url) as client:
+            await client.set(f"{base('kvgate:', MODEL)}o:{A.replica}/0", "somebody 99", px=3000)
+        publisher.publish(removed(TEXT))
+        await becomes(lambda: _owned(one), frozenset())
+        assert await one.match(CHAIN) == {A: PrefixMatch(5, 5)}, "a stale owner wrote"
+        # The somebody never was; its lease ends, and one of the two goes on.
+        await is_held(other, 4)
+
+
+async def test_an_engine_that_left_leaves_nothing_behind(server: Valkey, make_publisher: Make) -> None:
+    publisher = make_publisher()
+    async with shared_gateway(server.url) as one, Redis.from_url(server.url) as client:
+        one.follow(A, publisher)
+        publisher.publish(stored(TEXT))
+        await is_held(one, 5)
+        one.parts.streams.unsubscribe(A)
+        await is_held(one, 0)
+        one.follow(engine(2), make_publisher())
+
+        of_model, name = base("kvgate:", MODEL), f"{A.replica}/0"
+
+        async def left() -> object:
+            blocks = await client.keys(f"{of_model}b????????")
+            return len(blocks), await client.exists(*[f"{of_model}{kind}:{name}" for kind in "nceo"])
+
+        await becomes(left, (0, 0))
+
+
+async def _owned(gateway: SharedGateway) -> object:
+    return gateway.parts.streams.owned()
+
+
+async def test_redis_that_hangs_costs_no_request_more_than_the_deadline(server: Valkey, make_publisher: Make) -> None:
+    publisher = make_publisher()
+    async with shared_gateway(server.url) as one:
+        one.follow(A, publisher)
+        publisher.publish(stored(TEXT))
+        await is_held(one, 5)
+        server.pause()
+        # By what the streams followed here tell, which goes on.
+        assert await one.match(CHAIN) == {A: PrefixMatch(5, 5)}
+        publisher.publish(removed(TEXT))
+        await is_held(one, 4)
+        for _ in range(3):
+            await one.match(CHAIN)
+        assert not one.parts.health.up
+        assert one.parts.faults()
+        server.resume()
+        await becomes(lambda: _up(one), True)
+        await is_held(one, 4)
+        publisher.publish(removed(TEXT[:4]))
+        await is_held(one, 3)
+
+
+@pytest.mark.parametrize("others", [0, 1])
+async def test_redis_that_comes_back_empty_is_filled_again(server: Valkey, make_publisher: Make, others: int) -> None:
+    publisher = make_publisher()
+    async with AsyncExitStack() as stack:
+        one = await stack.enter_async_context(shared_gateway(server.url))
+        rest = [await stack.enter_async_context(shared_gateway(server.url)) for _ in range(others)]
+        one.follow(A, publisher)
+        publisher.publish(stored(TEXT))
+        await is_held(one, 5)
+        for gateway in rest:
+            gateway.follow(A, publisher)
+        server.kill()
+        publisher.publish(removed(TEXT))
+        publisher.buffer.clear()
+        await becomes(lambda: _up(one), False)
+        await is_held(one, 4)
+        one.history.record(engine(7), CHAIN[:2], 0.0)
+        assert (await one.match(CHAIN))[engine(7)] == PrefixMatch(2, 2), (
+            "what was sent counts where nothing else is known"
+        )
+        server.start()
+        await becomes(lambda: _up(one), True)
+        await is_held(one, 4)
+        for gateway in rest:
+            await is_held(gateway, 4)
+
+
+async def _up(gateway: SharedGateway) -> object:
+    return gateway.parts.health.up

