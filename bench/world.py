@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import accumulate
 from random import Random
+from time import perf_counter
 from typing import Any
 
 from gateway.prompt.tokenizer import Tokenizer
@@ -13,7 +14,10 @@ from routing.fresh import FreshRoutes
 from routing.index import PrefixIndex
 from routing.ledger import Put
 from routing.policies import POLICIES
+from routing.reuse import ReuseChance
+from routing.room import Room
 from routing.router import Router
+from routing.stakes import Stakes
 from routing.types import BlockHash, EngineId, Namespace, ReplicaId, Tier
 
 REPLICAS = 64
@@ -28,21 +32,26 @@ class World:
     def __init__(self, random: Random, root: str = "") -> None:
         self.random = random
         self.index = PrefixIndex()
+        self.room = Room(ReuseChance(), 600.0)
         self.fleet = Fleet()
         for number in range(REPLICAS):
             id = ReplicaId(f"10.0.0.{number}:8000")
             self.fleet.join(Replica(id, f"http://{id}", (ModelCard("m", root),), capacity_blocks=BLOCKS // REPLICAS))
             blocks = [BlockHash(random.getrandbits(64)) for _ in range(BLOCKS // REPLICAS)]
-            self.index.apply(EngineId(id, 0), [Put(Tier.GPU, blocks)])
-        self.router = Router(
-            self.fleet, FreshRoutes(2.0), PROFILES["qwen3-32b-h100"], lambda engine: self.index.held(engine, Tier.GPU)
-        )
+            self._tell(EngineId(id, 0), blocks)
+        speed = PROFILES["qwen3-32b-h100"]
+        self.router = Router(self.fleet, FreshRoutes(2.0), speed, Stakes(self.room, speed))
         self.policy = POLICIES["kv-aware"](random)
 
     def hold(self, blocks: Sequence[BlockHash]) -> None:
         """Every replica holds a prefix of `blocks`, of a length of its own."""
         for engine in self.fleet:
-            self.index.apply(engine.id, [Put(Tier.GPU, blocks[: self.random.randrange(len(blocks))])])
+            self._tell(engine.id, blocks[: self.random.randrange(len(blocks))])
+
+    def _tell(self, engine: EngineId, blocks: Sequence[BlockHash]) -> None:
+        put = [Put(Tier.GPU, blocks)]
+        self.index.apply(engine, put)
+        self.room.apply(engine, put, perf_counter())
 
 
 @cache

@@ -43,8 +43,11 @@ from routing.fresh import FreshRoutes
 from routing.health import Health
 from routing.history import RouteHistory
 from routing.index import PrefixIndex
+from routing.reuse import ReuseChance
+from routing.room import Room
 from routing.router import Router
-from routing.types import EngineId, ReplicaId, Tier
+from routing.stakes import Stakes
+from routing.types import ReplicaId, Tier
 
 logger = logging.getLogger(__name__)
 
@@ -88,18 +91,16 @@ class Gateway:
         holding = self._redis or index
         remote = RemoteReader(client, monotonic, deadline=config.tokenize_timeout)
         auditor = Auditor(config.audit, self._subscriber.rebuild, self.metrics, monotonic)
+        room = Room(ReuseChance(), config.room_lifetime, lambda engine: holding.held(engine, Tier.GPU))
         self._membership = Membership(
-            self._fleet, index, fresh, history, self._subscriber, self._library, remote, auditor,
-            lambda url: make_pool(url, config.limits), self.metrics,
+            self._fleet, index, fresh, history, room, self._subscriber, self._library, remote, auditor,
+            lambda url: make_pool(url, config.limits), self.metrics, monotonic,
         )  # fmt: skip
 
         self.metrics.registry.register(StateCollector(self._fleet, self.health, holding, self._membership, monotonic))
 
-        def held(engine: EngineId) -> int:
-            return holding.held(engine, Tier.GPU)
-
         random = Random()
-        router = Router(self._fleet, fresh, config.speed(), held)
+        router = Router(self._fleet, fresh, config.speed(), Stakes(room, config.speed()))
         self._l2 = L2Parts(config.l2, self._fleet, self.metrics.registry, group, monotonic) if config.l2 else None
         self._chooser = Chooser(
             config, self._fleet, index, history, router, self._library, remote, self._executor, random,

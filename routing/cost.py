@@ -67,12 +67,16 @@ class Prediction(NamedTuple):
     """host memory to GPU"""
     prefill: float
     """what of the prompt must be computed"""
-    room: float
-    """what the blocks that this prompt pushes out would have saved others"""
+    room: float = 0.0
+    """what the blocks that it pushes out would have saved others, and what filling the fuller cache costs"""
     shared: float = 0.0
     """shared storage to GPU"""
     spared: float = 0.0
     """prefill that shared storage spares; no part of the sum. Where it is less than `shared`, loading does not pay"""
+    work: float = 0.0
+    """what its prefill takes from those who come later"""
+    moving: float = 0.0
+    """what it would be worth to stay with the rest of its conversation, where this is not the place"""
 
     @property
     def ttft(self) -> float:
@@ -82,11 +86,21 @@ class Prediction(NamedTuple):
     @property
     def cost(self) -> float:
         """What policies compare: the wait, and what it costs those who come later."""
-        return self.ttft + self.room
+        return self.ttft + self.room + self.work + self.moving
 
 
-REUSE_CHANCE = 0.5
-"""How likely a block that is pushed out would have been asked for again."""
+class Stake(NamedTuple):
+    """What others have at stake in a placement. Nothing, by default."""
+
+    room: float = 0.0
+    """seconds, as in Prediction"""
+    moving: float = 0.0
+    """seconds, as in Prediction"""
+    behind: float = 0.0
+    """seconds that each second of prefill costs those who come later"""
+
+
+NOTHING_AT_STAKE = Stake()
 
 
 def predict(
@@ -95,16 +109,15 @@ def predict(
     l0: int,
     l1: int,
     prompt: int,
-    evicted: int,
     waiting_prompt: float,
     l2: int = 0,
     loading_l2: float = 0.0,
+    stake: Stake = NOTHING_AT_STAKE,
 ) -> Prediction:
     """Predict a request's time to first token on one engine.
 
     l0, l1: tokens of the prompt in GPU memory, and in GPU or host memory; l1 >= l0.
     prompt: its tokens, >= l1.
-    evicted: cached tokens that its new blocks push out there.
     waiting_prompt: tokens that a waiting request of somebody else is thought to prefill.
     l2: tokens beyond l1 that it loads from shared storage, which takes `loading_l2` seconds. An engine loads what it
     finds whether that pays or not, so a load that does not pay is counted as what it is.
@@ -119,9 +132,10 @@ def predict(
     queue = profile.prefill_per_token * in_front + profile.prefill_base * (steps - 1)
     prefill = profile.prefill(new, held)
     decode = _decode(profile, load, steps, queue + prefill) if load.running else 0.0
-    room = REUSE_CHANCE * profile.prefill_per_token * evicted
     spared = profile.prefill(prompt - l1, l1) - prefill if l2 else 0.0
-    return Prediction(queue, decode, profile.load_l1(l1 - l0), prefill, room, loading_l2, spared)
+    room, moving, behind = stake
+    loading = profile.load_l1(l1 - l0)
+    return Prediction(queue, decode, loading, prefill, room, loading_l2, spared, behind * prefill, moving)
 
 
 def _decode(profile: Profile, load: EngineLoad, steps: int, prefills: float) -> float:

@@ -1,16 +1,17 @@
 """Eligible engines + what they hold + how busy they are -> candidates -> policy -> decision."""
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
-from routing.cost import Profile, predict
+from routing.cost import NOTHING_AT_STAKE, Profile, predict
 from routing.decision import Candidate, Decision, Prompt, RouteRequest
 from routing.errors import NoReplicaAvailable, UnknownModel
 from routing.fleet import Engine, Fleet
 from routing.fresh import FreshRoutes
 from routing.policies import Policy
 from routing.shared import NOTHING_SHARED, SharedPrefix
-from routing.types import BlockHash, EngineId, PrefixMatch, ReplicaId
+from routing.stakes import NOTHING_STANDS, Stakes, Standing
+from routing.types import BlockHash, EngineId, Namespace, PrefixMatch, ReplicaId
 
 Matches = Sequence[Mapping[EngineId, PrefixMatch]]
 """For each prompt of a request, what each engine holds of it; empty where the prompts are not matched."""
@@ -25,6 +26,8 @@ class _Asked(NamedTuple):
     match: Mapping[EngineId, PrefixMatch]
     reusable: int
     shared: SharedPrefix
+    continued: Mapping[Namespace, int]
+    """blocks of it that are a whole earlier prompt, which this one goes on from"""
 
 
 class Router:
@@ -32,14 +35,14 @@ class Router:
 
     fresh: credits to engines just chosen; every decision adds to them.
     profile: how fast engines are.
-    held: blocks that an engine holds in its GPU, to know what a new prompt pushes out.
+    stakes: what others have at stake; every decision is recorded there.
     """
 
-    def __init__(self, fleet: Fleet, fresh: FreshRoutes, profile: Profile, held: Callable[[EngineId], int]) -> None:
+    def __init__(self, fleet: Fleet, fresh: FreshRoutes, profile: Profile, stakes: Stakes) -> None:
         self._fleet = fleet
         self._fresh = fresh
         self._profile = profile
-        self._held = held
+        self._stakes = stakes
         self._mean_new_tokens = 0.0
 
     def candidates(
@@ -64,13 +67,21 @@ class Router:
         bound = [engine for engine in eligible if engine.id.replica == request.replica]
         # vLLM always computes a prompt's last token, so a block that holds it is not a hit.
         asked = [
-            _Asked(prompt, match, max(0, prompt.tokens - 1) if prompt.whole else prompt.tokens, stored)
+            _Asked(
+                prompt,
+                match,
+                max(0, prompt.tokens - 1) if prompt.whole else prompt.tokens,
+                stored,
+                self._stakes.continued(prompt),
+            )
             for prompt, match, stored in zip(
                 request.prompts, matches, shared or [NOTHING_SHARED] * len(matches), strict=True
             )
         ] if matches else []  # fmt: skip
+        engines = bound or eligible
         tokens = request.tokens
-        return [self._candidate(engine, asked, tokens, now) for engine in bound or eligible]
+        standing = self._stakes.standing(engines, now) if asked else NOTHING_STANDS
+        return [self._candidate(engine, asked, tokens, standing, now) for engine in engines]
 
     def route(
         self,
@@ -107,12 +118,15 @@ class Router:
         """The request got no answer there, so nothing says that its blocks are, or will be, held."""
         self._fresh.settle(decision.engine, decision.credited)
 
-    def _candidate(self, engine: Engine, asked: Sequence[_Asked], tokens: int, now: float) -> Candidate:
+    def _candidate(
+        self, engine: Engine, asked: Sequence[_Asked], tokens: int, standing: Standing, now: float
+    ) -> Candidate:
         l0 = l1 = l2 = new_blocks = 0
         loading_l2 = 0.0
         id, namespace = engine.id, engine.namespace
         size = namespace.block_size
-        for prompt, match, reusable, shared in asked:
+        left = 0
+        for prompt, match, reusable, shared, continued in asked:
             blocks = prompt.chains.get(namespace, ())
             in_gpu, in_any = match.get(id, _NOTHING)
             in_gpu = self._fresh.extend(id, blocks, in_gpu, now)
@@ -125,19 +139,14 @@ class Router:
             l2 += beyond
             loading_l2 += shared.load(host, beyond)
             new_blocks += len(blocks) - in_gpu
-        evicted = self._evicted(engine, new_blocks) * size
+            before = continued.get(namespace, 0)
+            left += before if in_any < before else 0
+        stake = self._stakes.of(engine, new_blocks, left, standing, now) if asked else NOTHING_AT_STAKE
         load = engine.load
         prediction = predict(
-            self._profile, load, l0, l1, tokens, evicted, self._mean_new_tokens, l2=l2, loading_l2=loading_l2
+            self._profile, load, l0, l1, tokens, self._mean_new_tokens, l2=l2, loading_l2=loading_l2, stake=stake
         )
         return Candidate(id, load, l0, l1, tokens, prediction, l2)
-
-    def _evicted(self, engine: Engine, new_blocks: int) -> int:
-        capacity = engine.replica.capacity_blocks
-        if capacity is None:
-            return 0
-        free = max(0, capacity - self._held(engine.id))
-        return max(0, new_blocks - free)
 
     def _credit(self, id: EngineId, prompts: Sequence[Prompt], matches: Matches, now: float) -> Sequence[BlockHash]:
         engine = self._fleet.get(id)
@@ -145,6 +154,8 @@ class Router:
         credited: list[BlockHash] = []
         for prompt, match in zip(prompts, matches, strict=True):
             blocks = prompt.chains.get(engine.namespace, ())
-            credited += blocks[match.get(id, _NOTHING).l0 :]
+            held = match.get(id, _NOTHING).l0
+            credited += blocks[held:]
+            self._stakes.record(id, blocks, held, now)
         self._fresh.credit(id, credited, now)
         return credited

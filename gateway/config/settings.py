@@ -45,6 +45,8 @@ class Config(Section):
     """blocks that prefix-aware remembers for each engine"""
     history_lifetime: Seconds = 3600.0
     """seconds after its last use that prefix-aware forgets a block"""
+    room_lifetime: Seconds = 600.0
+    """seconds after its last use that a cached block counts 1/e in how full a cache is"""
     parity_interval: Seconds = 300.0
     """seconds between two comparisons of the gateway's tokens with a replica's"""
     tokenize_timeout: Seconds = 0.5

@@ -17,6 +17,7 @@ from routing.fresh import FreshRoutes
 from routing.history import RouteHistory
 from routing.index import PrefixIndex
 from routing.ledger import Drop, Put, Wipe
+from routing.room import Room
 from routing.types import EngineId, ReplicaId, Tier
 
 logger = logging.getLogger(__name__)
@@ -42,7 +43,10 @@ class Streams(Protocol):
 
 
 class Membership:
-    """The one place that changes who is in the fleet, so that nothing of a replica outlives it."""
+    """The one place that changes who is in the fleet, so that nothing of a replica outlives it.
+
+    now: seconds of a monotonic clock, the one of decisions.
+    """
 
     def __init__(
         self,
@@ -50,17 +54,21 @@ class Membership:
         index: PrefixIndex,
         fresh: FreshRoutes,
         history: RouteHistory,
+        room: Room,
         subscriber: Streams,
         library: Library,
         remote: RemoteReader,
         auditor: Auditor,
         make_pool: Callable[[str], Pool],
         metrics: Metrics,
+        now: Callable[[], float],
     ) -> None:
         self._fleet = fleet
         self._index = index
         self._fresh = fresh
         self._history = history
+        self._room = room
+        self._now = now
         self._subscriber = subscriber
         self._library = library
         self._remote = remote
@@ -138,6 +146,7 @@ class Membership:
         self._index.forget(engine)
         self._fresh.forget(engine)
         self._history.forget(engine)
+        self._room.forget(engine)
 
     def _apply(self, update: Update) -> None:
         id = update.engine
@@ -156,8 +165,10 @@ class Membership:
             # They can shorten a hit to nothing, so what the index says would be too much.
             self._fleet.unjudged.add(id)
             self._index.forget(id)
+            self._room.forget(id)
             return
         self._index.apply(id, update.changes)
+        self._room.apply(id, update.changes, self._now())
         for change in update.changes:
             if isinstance(change, Wipe):
                 if change.tier in (None, Tier.GPU):

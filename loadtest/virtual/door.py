@@ -14,7 +14,10 @@ from routing.history import RouteHistory
 from routing.index import PrefixIndex
 from routing.load import Report
 from routing.policies import Policy, PrefixSource
+from routing.reuse import ReuseChance
+from routing.room import Room
 from routing.router import Matches, Router
+from routing.stakes import Stakes
 from routing.types import BlockHash, EngineId, Namespace, ReplicaId, Tier
 
 MODEL = "sim"
@@ -22,6 +25,7 @@ FRESH_LIFETIME = 2.0
 """seconds that a decision credits its engine; the gateway's default"""
 HISTORY_TOKENS = 320_000
 HISTORY_LIFETIME = 3600.0
+ROOM_LIFETIME = 600.0
 
 
 class Door:
@@ -47,7 +51,8 @@ class Door:
         self._root = root_hash(b"", MODEL, block_size)
         self._fleet = Fleet()
         self._capacity = capacity
-        self._router = Router(self._fleet, self._fresh, profile, lambda engine: self.index.held(engine, Tier.GPU))
+        self._room = Room(ReuseChance(), ROOM_LIFETIME)
+        self._router = Router(self._fleet, self._fresh, profile, Stakes(self._room, profile))
         for number in range(replicas):
             self.join(number)
 
@@ -62,6 +67,7 @@ class Door:
         """A replica is gone."""
         for engine in self._fleet.leave(engine_id(replica).replica):
             self.index.forget(engine)
+            self._room.forget(engine)
             self._fresh.forget(engine)
             self._history.forget(engine)
 
@@ -80,12 +86,13 @@ class Door:
         assert engine is not None
         return decision, Lease(engine.load, decision.prompt_tokens, decision.new_tokens)
 
-    def take_in(self, replica: int, changes: Sequence[Change]) -> None:
+    def take_in(self, replica: int, changes: Sequence[Change], now: float) -> None:
         """Events of a replica have come."""
         id = engine_id(replica)
         if self._fleet.get(id) is None:
             return
         self.index.apply(id, changes)
+        self._room.apply(id, changes, now)
         for change in changes:
             if isinstance(change, Wipe):
                 self._fresh.forget(id)

@@ -142,7 +142,7 @@ class Run:
         if life == site.lives:
             changes = site.changes(events)
             for door in self._doors:
-                door.take_in(self._sites.index(site), changes)
+                door.take_in(self._sites.index(site), changes, self.now)
 
     def _report(self) -> None:
         for replica, site in enumerate(self._sites):

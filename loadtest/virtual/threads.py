@@ -25,10 +25,10 @@ class Shape:
 
 
 SHAPES = {
-    "chat": Shape(threads=24, turns=6, groups=4, shared=600, question=70, answer=24),
-    "tools": Shape(threads=24, turns=6, groups=4, shared=1150, question=70, answer=24),
-    "hot": Shape(threads=24, turns=6, groups=1, shared=600, question=70, answer=24),
-    "rag": Shape(threads=40, turns=1, groups=8, shared=1500, question=28, answer=24),
+    "chat": Shape(threads=24, turns=6, groups=4, shared=600, question=92, answer=24),
+    "tools": Shape(threads=24, turns=6, groups=4, shared=1100, question=85, answer=24),
+    "hot": Shape(threads=24, turns=6, groups=1, shared=600, question=92, answer=24),
+    "rag": Shape(threads=40, turns=1, groups=8, shared=1500, question=25, answer=24),
     "unique": Shape(threads=60, turns=1, groups=0, shared=0, question=600, answer=24),
 }
 """What a fleet of three replicas of 9,600 tokens can just hold."""

@@ -1,6 +1,6 @@
 import pytest
 
-from routing.cost import PROFILES, Prediction, Profile, predict, profile_from_ms
+from routing.cost import NOTHING_AT_STAKE, PROFILES, Prediction, Profile, Stake, predict, profile_from_ms
 from routing.load import EngineLoad
 
 H100 = PROFILES["qwen3-32b-h100"]
@@ -8,11 +8,11 @@ H100 = PROFILES["qwen3-32b-h100"]
 
 def prediction(
     load: EngineLoad | None = None, *, profile: Profile = H100, l0: int = 0, l1: int | None = None, prompt: int = 1000,
-    evicted: int = 0,
+    stake: Stake = NOTHING_AT_STAKE,
 ) -> Prediction:  # fmt: skip
     return predict(
-        profile, load or EngineLoad(), l0=l0, l1=l0 if l1 is None else l1, prompt=prompt, evicted=evicted,
-        waiting_prompt=1000.0,
+        profile, load or EngineLoad(), l0=l0, l1=l0 if l1 is None else l1, prompt=prompt, waiting_prompt=1000.0,
+        stake=stake,
     )  # fmt: skip
 
 
@@ -55,10 +55,10 @@ def test_prompts_in_front_share_an_engine_step_with_this_one() -> None:
     assert behind - alone < 0.001
 
 
-def test_pushing_out_what_others_may_need_is_no_part_of_the_wait_but_of_the_cost() -> None:
-    crowded, roomy = prediction(evicted=500), prediction()
+def test_what_others_have_at_stake_is_no_part_of_the_wait_but_of_the_cost() -> None:
+    crowded, roomy = prediction(stake=Stake(room=0.02, moving=0.01, behind=0.5)), prediction()
     assert crowded.ttft == roomy.ttft
-    assert crowded.cost > roomy.cost
+    assert crowded.cost == pytest.approx(roomy.cost + 0.03 + 0.5 * roomy.prefill)
 
 
 def test_a_profile_in_milliseconds_is_kept_in_seconds() -> None:

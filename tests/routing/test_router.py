@@ -7,9 +7,13 @@ from routing.decision import Prompt, RouteRequest
 from routing.errors import NoReplicaAvailable, UnknownModel
 from routing.fleet import Fleet, ModelCard, Replica
 from routing.fresh import FreshRoutes
+from routing.ledger import Put
 from routing.policies import POLICIES
+from routing.reuse import ReuseChance
+from routing.room import Room
 from routing.router import Router
-from routing.types import BlockHash, EngineId, Namespace, PrefixMatch, ReplicaId
+from routing.stakes import Stakes
+from routing.types import BlockHash, EngineId, Namespace, PrefixMatch, ReplicaId, Tier
 
 A, B = EngineId(ReplicaId("a:1"), 0), EngineId(ReplicaId("b:1"), 0)
 SPACE = Namespace("m", 16)
@@ -21,15 +25,16 @@ def request(tokens: int, first: int = 0) -> RouteRequest:
 
 
 class World:
-    """Two idle replicas; `held` blocks of the GPU taken in each."""
+    """Two idle replicas."""
 
     def __init__(self, capacity: int | None = None) -> None:
         self.fleet = Fleet()
         for id in (A, B):
             cards = (ModelCard("m"),)
             self.fleet.join(Replica(id.replica, f"http://{id.replica}", cards, capacity_blocks=capacity))
-        self.held = {A: 0, B: 0}
-        self.router = Router(self.fleet, FreshRoutes(2.0), PROFILES["qwen3-32b-h100"], self.held.__getitem__)
+        self.room = Room(ReuseChance(), 600.0)
+        speed = PROFILES["qwen3-32b-h100"]
+        self.router = Router(self.fleet, FreshRoutes(2.0), speed, Stakes(self.room, speed))
         self.kv_aware = POLICIES["kv-aware"](Random(0))
 
 
@@ -106,7 +111,7 @@ def test_different_prompts_that_arrive_together_spread() -> None:
 
 def test_new_prefixes_go_where_they_push_nothing_out() -> None:
     world = World(capacity=100)
-    world.held[A] = 90
+    world.room.apply(A, [Put(Tier.GPU, [BlockHash(9000 + number) for number in range(90)])], 0.0)
     assert world.router.route(request(1000), [{}], world.kv_aware, 0.0).engine == B
 
 

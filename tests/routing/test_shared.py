@@ -7,9 +7,14 @@ from routing.decision import Prompt, RouteRequest
 from routing.fleet import Fleet, ModelCard, Replica
 from routing.fresh import FreshRoutes
 from routing.policies import POLICIES
+from routing.reuse import ReuseChance
+from routing.room import Room
 from routing.router import Router
 from routing.shared import NOTHING_SHARED, SharedPrefix
+from routing.stakes import Stakes
 from routing.types import BlockHash, EngineId, Namespace, PrefixMatch, ReplicaId
+
+SPEED = PROFILES["llama-8b-l40s"]
 
 A, B = EngineId(ReplicaId("a:1"), 0), EngineId(ReplicaId("b:1"), 0)
 SPACE = Namespace("m", 16)
@@ -24,7 +29,7 @@ def router() -> tuple[Router, Fleet]:
     fleet = Fleet()
     for id in (A, B):
         fleet.join(Replica(id.replica, f"http://{id.replica}", (ModelCard("m"),)))
-    return Router(fleet, FreshRoutes(2.0), PROFILES["llama-8b-l40s"], lambda _: 0), fleet
+    return Router(fleet, FreshRoutes(2.0), SPEED, Stakes(Room(ReuseChance(), 600.0), SPEED)), fleet
 
 
 @pytest.mark.parametrize(

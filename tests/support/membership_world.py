@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from time import monotonic
 
 import httpx
 
@@ -26,6 +27,8 @@ from routing.fresh import FreshRoutes
 from routing.history import RouteHistory
 from routing.index import PrefixIndex
 from routing.ledger import Change
+from routing.reuse import ReuseChance
+from routing.room import Room
 from routing.types import EngineId, ReplicaId
 
 A = EngineId(ReplicaId("127.0.0.1:9"), 0)
@@ -67,12 +70,14 @@ async def membership_world() -> AsyncIterator[World]:
                 index,
                 fresh,
                 RouteHistory(100, 60.0),
+                Room(ReuseChance(), 600.0),
                 subscriber,
                 library,
                 RemoteReader(client, now),
                 auditor,
                 lambda url: Pool(Origin.parse(url)),
                 metrics,
+                monotonic,
             )
             yield World(fleet, index, fresh, membership, metrics, auditor)
             library.close()

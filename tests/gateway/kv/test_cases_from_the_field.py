@@ -23,7 +23,10 @@ from routing.fresh import FreshRoutes
 from routing.index import PrefixIndex
 from routing.ledger import Put, Wipe
 from routing.policies import POLICIES
+from routing.reuse import ReuseChance
+from routing.room import Room
 from routing.router import Router
+from routing.stakes import Stakes
 from routing.types import BlockHash, EngineId, Namespace, PrefixMatch, Tier
 
 SIZE = 4
@@ -128,7 +131,8 @@ def test_replicas_at_ipv6_addresses_keep_their_names() -> None:
 def test_the_block_with_the_last_token_is_no_hit(tokens: int, cached: int) -> None:
     fleet, space = Fleet(), Namespace(MODEL, SIZE)
     fleet.join(Replica(ENGINE.replica, f"http://{ENGINE.replica}", (ModelCard(MODEL),), block_size=SIZE))
-    router = Router(fleet, FreshRoutes(2.0), PROFILES["qwen3-32b-h100"], lambda engine: 0)
+    speed = PROFILES["qwen3-32b-h100"]
+    router = Router(fleet, FreshRoutes(2.0), speed, Stakes(Room(ReuseChance(), 600.0), speed))
     request = RouteRequest(MODEL, (Prompt(tokens, {space: NAMES[: tokens // SIZE]}),))
     matches = [{ENGINE: PrefixMatch(tokens // SIZE, tokens // SIZE)}]
     assert router.route(request, matches, POLICIES["kv-aware"](Random(0)), 0.0).cached_tokens == cached

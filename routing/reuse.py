@@ -1,0 +1,56 @@
+"""How likely a block that nobody has asked for in a while is asked for again."""
+
+from math import frexp
+
+_OLDEST = 20
+"""octaves: 2**20 s are twelve days"""
+_YOUNGEST = 4
+"""everything under 2**-4 s is one bucket"""
+_REMEMBERED = 2_000_000
+"""blocks after which what was seen begins to count half"""
+
+
+class ReuseChance:
+    """Learned from how long blocks had been idle when they were used again, and when they were evicted.
+
+    For an age a: of the blocks that came to be a / 2 old, the share that was used again before a. Blocks that are about
+    to be evicted at that age are taken to be no better than those that were kept up to it.
+
+    prior: the chance taken while nothing is known, 0 to 1. weight: blocks that it is worth.
+    """
+
+    def __init__(self, prior: float = 0.5, weight: float = 2000.0) -> None:
+        self._prior = prior
+        self._weight = weight
+        self._used = [0.0] * (_OLDEST + _YOUNGEST + 1)
+        self._ended = [0.0] * (_OLDEST + _YOUNGEST + 1)
+        self._seen = 0.0
+
+    def used(self, age: float, blocks: int) -> None:
+        """So many blocks were used again after being idle for `age` seconds."""
+        self._used[_octave(age)] += blocks
+        self._count(age, blocks)
+
+    def evicted(self, age: float, blocks: int) -> None:
+        """So many blocks were evicted after being idle for `age` seconds."""
+        self._count(age, blocks)
+
+    def chance(self, age: float) -> float:
+        """How likely a block idle for `age` seconds is used again, 0 to 1."""
+        octave = _octave(age)
+        at_risk = sum(self._ended[octave:])
+        return (self._used[octave] + self._prior * self._weight) / (at_risk + self._weight)
+
+    def _count(self, age: float, blocks: int) -> None:
+        self._ended[_octave(age)] += blocks
+        self._seen += blocks
+        if self._seen > _REMEMBERED:
+            self._used = [count / 2 for count in self._used]
+            self._ended = [count / 2 for count in self._ended]
+            self._seen /= 2
+
+
+def _octave(age: float) -> int:
+    if age <= 0.0:
+        return 0
+    return min(max(frexp(age)[1] + _YOUNGEST, 0), _OLDEST + _YOUNGEST)

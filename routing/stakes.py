@@ -1,0 +1,96 @@
+"""What a placement costs those who come later, in seconds of prefill: room, work, and conversations torn apart.
+
+Without it an idle fleet would fill one cache and evict while the others are empty, all who share a beginning would
+follow it to one engine, and a decoding neighbour would be enough to send a conversation away from what is held of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from routing.cost import Profile, Stake
+from routing.decision import Prompt
+from routing.fleet import Engine
+from routing.room import Room
+from routing.turns import Turns
+from routing.types import BlockHash, EngineId, Namespace
+
+CROWDED = 1.3
+"""What one token more than the emptiest cache holds costs, as a share of its prefill.
+
+So a shared beginning is copied to the emptiest cache once the difference between the two is about its own length.
+"""
+TOLERATED = 0.02
+"""Share of a cache by which it may be fuller than the emptiest at no cost."""
+WORK = 0.3
+"""Seconds that a second of prefill costs those who come later while nobody waits."""
+STAYING = 2.0
+"""Decode steps that a conversation rather waits than moves: to wait for one under way, and for its own."""
+LEFT_BEHIND = 0.5
+"""What a token of a conversation that moves costs, as a share of its prefill: nobody asks for what stays behind."""
+_TURNS = 65_536
+
+
+class Standing(NamedTuple):
+    """How a fleet stands at the moment of a decision."""
+
+    emptiest: float
+    """share of its cache that the emptiest engine has in fresh use"""
+    waiting: float
+    """requests that wait for their first token, for each engine"""
+
+
+NOTHING_STANDS = Standing(0.0, 0.0)
+
+
+class Stakes:
+    """Judges placements by what they leave to others.
+
+    room: what each engine's cache holds. profile: how fast engines are.
+    """
+
+    def __init__(self, room: Room, profile: Profile) -> None:
+        self._room = room
+        self._profile = profile
+        self._turns = Turns(_TURNS)
+
+    def continued(self, prompt: Prompt) -> Mapping[Namespace, int]:
+        """By chain, how many leading blocks are a whole earlier prompt that this one alone goes on from."""
+        return {space: self._turns.continued(blocks) for space, blocks in prompt.chains.items()}
+
+    def standing(self, engines: Sequence[Engine], now: float) -> Standing:
+        """What all candidates are compared with. engines: at least one."""
+        waiting = sum(engine.load.pending + engine.load.others_waiting for engine in engines) / len(engines)
+        return Standing(min(self._share(engine, now) for engine in engines), waiting)
+
+    def of(self, engine: Engine, new_blocks: int, left: int, standing: Standing, now: float) -> Stake:
+        """What is at stake if the engine gets a prompt.
+
+        new_blocks: those that it does not hold. left: blocks of a conversation that would be sent away from them.
+        """
+        moving = 0.0
+        if left:
+            dead = LEFT_BEHIND * left * engine.namespace.block_size * self._profile.prefill_per_token
+            moving = STAYING * self._profile.decode_base + dead
+        return Stake(self._room_taken(engine, new_blocks, standing.emptiest, now), moving, WORK + standing.waiting)
+
+    def record(self, engine: EngineId, blocks: Sequence[BlockHash], held: int, now: float) -> None:
+        """A prompt of these blocks goes there, of which the engine holds the first `held`."""
+        self._room.use(engine, blocks[:held], now)
+        self._turns.record(blocks)
+
+    def _share(self, engine: Engine, now: float) -> float:
+        capacity = engine.replica.capacity_blocks
+        if not capacity:
+            return 0.0
+        coming = engine.load.pending_tokens / engine.namespace.block_size
+        return (self._room.fresh(engine.id, now) + coming) / capacity
+
+    def _room_taken(self, engine: Engine, new_blocks: int, emptiest: float, now: float) -> float:
+        capacity = engine.replica.capacity_blocks
+        if not capacity:
+            return 0.0
+        pushed_out = max(0, new_blocks + self._room.held(engine.id) - capacity)
+        lost = pushed_out * self._room.chance_at_end(engine.id, now) if pushed_out else 0.0
+        surplus = new_blocks + (self._share(engine, now) - emptiest - TOLERATED) * capacity
+        blocks = lost + CROWDED * max(0.0, surplus)
+        return blocks * engine.namespace.block_size * self._profile.prefill_per_token
