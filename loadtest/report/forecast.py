@@ -149,7 +149,7 @@ class Forecast:
             held[block] = None
             held.move_to_end(block)
         gone = [held.popitem(last=False)[0] for _ in range(max(0, len(held) - self._capacity))]
-        self._door.take_in(replica, [Put(Tier.GPU, new), Drop(Tier.GPU, gone)])
+        self._door.take_in(replica, [Put(Tier.GPU, new), Drop(Tier.GPU, gone)], now)
         if self._storage:
             self._storage.store(blocks)
 
