@@ -66,4 +66,4 @@ def test_what_goes_next_is_what_was_used_longest_ago() -> None:
     known.use(A, blocks(1), 4.0)
     known.apply(A, [Drop(Tier.GPU, blocks(2))], 300.0)
     # Of the two that became four seconds old one was used again, of the one that became 300 s old none was.
-    assert known.chance_at_end(A, 4.0 + 3.5) > known.chance_at_end(A, 4.0 + 300.0)
+    assert known.chance_at_end(A, 4.0 + 4.5) > known.chance_at_end(A, 4.0 + 300.0)
