@@ -6,10 +6,17 @@ import contextlib
 import signal
 import sys
 from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
 
 from loadtest.replica.engine import DEFAULT_BLOCK_SIZE
 from loadtest.replica.timing import PROFILES
 
+if TYPE_CHECKING:
+    from loadtest.replica.serve import ReplicaSettings
+    from loadtest.replica.text import Text
+
+TELLERS = ("offloading", "describing", "lmcache")
 PORTS_PER_REPLICA = 2
 """for events and for their replay"""
 
@@ -40,7 +47,16 @@ class Replica:
         add("--l2-bytes-per-token", type=_positive, default=57_344, help="of KV cache there (default %(default)s)")
         add("--l2-gbps", type=_seconds, default=1.84, help="GB/s at which a replica reads there (default %(default)s)")
         add("--l2-recompute", action="store_true", help="compute what can't be loaded, instead of failing the request")
-        add("--seed", type=int, default=0, help="of what the model says")
+        add("--host-blocks", type=_positive, help="blocks that host memory (L1) takes (default: there is none)")
+        add("--host-events", choices=TELLERS, default=TELLERS[0], help="who tells of it (default %(default)s)")
+        add(
+            "--buffer-steps", type=_positive, default=10_000, help="event batches kept for replay (default %(default)s)"
+        )
+        add("--event-loss", type=_share, default=0.0, metavar="SHARE", help="of event batches that get lost")
+        add("--event-delay", type=_seconds, default=0.0, metavar="SECONDS", help="for which events are held back")
+        add("--event-hwm", type=_positive, default=100_000, help="batches that may wait for a slow subscriber")
+        add("--restart-every", type=_seconds, metavar="SECONDS", help="restart, empty, at random times this far apart")
+        add("--seed", type=int, default=0, help="of what the model says and what goes wrong")
 
     def run(self, args: argparse.Namespace) -> int:
         """Serve until SIGINT or SIGTERM. Returns the exit status."""
@@ -68,32 +84,58 @@ def _seconds(text: str) -> float:
     return number
 
 
+def _share(text: str) -> float:
+    number = float(text)
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"must be from 0 to 1, not {text}")
+    return number
+
+
 async def _serve(args: argparse.Namespace) -> None:
-    from loadtest.replica.l2 import FolderSettings
-    from loadtest.replica.serve import ReplicaSettings, serve
     from loadtest.replica.text import Text
 
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     text = Text()
-    async with contextlib.AsyncExitStack() as stack:
-        for index in range(args.count):
-            kv_port = args.kv_port + PORTS_PER_REPLICA * index
-            settings = ReplicaSettings(
-                profile=PROFILES[args.profile],
-                blocks=args.blocks,
-                block_size=args.block_size,
-                time_scale=args.time_scale,
-                model=args.model,
-                seed=args.seed,
-                host=args.host,
-                port=args.port + index,
-                kv_port=kv_port,
-                replay_port=kv_port + 1,
-                l2=args.l2_dir
-                and FolderSettings(args.l2_dir, args.l2_bytes_per_token, args.l2_gbps, fails=not args.l2_recompute),
-            )
-            served = await stack.enter_async_context(serve(settings, text))
+    await asyncio.gather(*(_live(args, index, text, ended) for index in range(args.count)))
+
+
+async def _live(args: argparse.Namespace, index: int, text: "Text", ended: asyncio.Event) -> None:
+    """One replica, and what comes after it in its place."""
+    from loadtest.replica.serve import serve
+
+    settings = _settings(args, index)
+    random = Random(args.seed + index)
+    while not ended.is_set():
+        async with serve(settings, text) as served:
             print(f"simulated replica at {served.url}, events at {served.publisher.endpoint}", flush=True)
-        await ended.wait()
+            lifetime = random.expovariate(1 / args.restart_every) if args.restart_every else None
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(ended.wait(), lifetime)
+
+
+def _settings(args: argparse.Namespace, index: int) -> "ReplicaSettings":
+    from loadtest.replica.host_tier import HostSettings, Teller
+    from loadtest.replica.l2 import FolderSettings
+    from loadtest.replica.publisher import Faults
+    from loadtest.replica.serve import ReplicaSettings
+
+    kv_port = args.kv_port + PORTS_PER_REPLICA * index
+    return ReplicaSettings(
+        profile=PROFILES[args.profile],
+        blocks=args.blocks,
+        block_size=args.block_size,
+        time_scale=args.time_scale,
+        model=args.model,
+        seed=args.seed,
+        host=args.host,
+        port=args.port + index,
+        kv_port=kv_port,
+        replay_port=kv_port + 1,
+        buffer_steps=args.buffer_steps,
+        faults=Faults(args.event_loss, args.event_delay, args.event_hwm, args.seed + index),
+        host_memory=args.host_blocks and HostSettings(args.host_blocks, Teller(args.host_events)),
+        l2=args.l2_dir
+        and FolderSettings(args.l2_dir, args.l2_bytes_per_token, args.l2_gbps, fails=not args.l2_recompute),
+    )

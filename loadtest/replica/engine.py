@@ -9,6 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from loadtest.replica.host_tier import HostTier
 from loadtest.replica.kv_events import KVEvent
 from loadtest.replica.l2 import SharedFolder, Unloadable
 from loadtest.replica.pool import BlockPool
@@ -80,8 +81,9 @@ class Engine:
         token_budget: int = DEFAULT_TOKEN_BUDGET,
         max_sequences: int = DEFAULT_MAX_SEQUENCES,
         storage: SharedFolder | None = None,
+        host: HostTier | None = None,
     ) -> None:
-        """blocks: physical blocks, the null block included. storage: shared with other engines."""
+        """blocks: physical blocks, the null block included. storage: shared with other engines; host: its own."""
         self.profile = profile
         self.cache = PrefixCache(BlockPool(blocks), block_size)
         self.counters = Counters()
@@ -90,6 +92,9 @@ class Engine:
         self._waiting: deque[Request] = deque()
         self._running: list[Request] = []
         self._storage = storage
+        self.host = host
+        self._told: list[KVEvent] = []
+        """what happened in host memory after the last step; told with the next"""
         self._loading_ms = 0.0
         self.failed: list[Request] = []
         """requests that ended without an answer, because what was stored could not be loaded; the owner empties it"""
@@ -139,6 +144,7 @@ class Engine:
     def finish_step(self, step: Step) -> Outcome:
         """Take in what the step computed. Requests aborted meanwhile are passed over."""
         sampled: list[Sampled] = []
+        told: list[KVEvent] = []
         for request, start, tokens in step.slices:
             if not request.blocks:
                 continue
@@ -150,13 +156,16 @@ class Engine:
                 self.counters.prompt_cached += request.cached or 0
                 if self._storage is not None:
                     self._storage.store(request.tokens)
+                if self.host is not None:
+                    told += self.host.store(request)
             sampled.append(Sampled(request, request.sample()))
             self.counters.generated += 1
             if request.finished:
                 self.counters.finished[request.finish_reason] += 1
                 self._running.remove(request)
                 self.cache.free(request)
-        events, self.cache.pool.events = self.cache.pool.events, []
+        events, self.cache.pool.events = self.cache.pool.events + self._told, []
+        self._told = told
         return Outcome(sampled, events)
 
     def _schedule_running(self, slices: list[Slice]) -> int | None:
@@ -192,6 +201,8 @@ class Engine:
             self._waiting.popleft()
             self.cache.adopt(request, found)
             local = request.computed
+            if self.host is not None:
+                self._loading_ms += self.host.load(request, self.cache)
             if self._storage is not None and not self._load(request, self._storage):
                 continue
             if request.cached is None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 MEDIUM_GPU = "GPU"
+FULL_ATTENTION = "full_attention"
 
 
 class BlockStored(msgspec.Struct, tag=True, omit_defaults=True, gc=False, frozen=True):
@@ -18,8 +19,8 @@ class BlockStored(msgspec.Struct, tag=True, omit_defaults=True, gc=False, frozen
     lora_id: int | None
     medium: str
     lora_name: str | None
-    extra_keys: list[list[str] | None]
-    """one for each hash; what besides its tokens sets the block apart"""
+    extra_keys: list[list[str] | None] | None = None
+    """one for each hash; what besides its tokens sets the block apart; events of host memory have none"""
     group_idx: int | None = None
     kv_cache_spec_kind: str | None = None
     session_id: str | None = None

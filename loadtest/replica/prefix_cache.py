@@ -1,10 +1,8 @@
 """What a scheduler asks of the block pool: find a prompt's prefix, make room, commit full blocks, free."""
 
-from loadtest.replica.kv_events import MEDIUM_GPU, BlockStored
+from loadtest.replica.kv_events import FULL_ATTENTION, MEDIUM_GPU, BlockStored
 from loadtest.replica.pool import Block, BlockPool
 from loadtest.replica.request import Request
-
-FULL_ATTENTION = "full_attention"
 
 
 class PrefixCache:

@@ -5,6 +5,8 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
 from types import TracebackType
 from typing import Self
 
@@ -20,6 +22,22 @@ END_OF_REPLAY = (-1).to_bytes(8, "big", signed=True)
 _SEQUENCE_BYTES = 8
 
 
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """What goes wrong on the way to the subscribers; a replay still has it. The same for the same seed."""
+
+    loss: float = 0.0
+    """share of the batches that are not sent, 0-1"""
+    delay: float = 0.0
+    """seconds for which each batch is held back, and those behind it"""
+    hwm: int = HIGH_WATER_MARK
+    """batches that wait for a slow subscriber; more are lost to it"""
+    seed: int = 0
+
+
+NO_FAULTS = Faults()
+
+
 class Publisher:
     """vLLM's event transport for one engine.
 
@@ -27,13 +45,24 @@ class Publisher:
     `b"", topic, sequence, payload` for every buffered batch from there on, then an end mark with an empty payload.
     """
 
-    def __init__(self, endpoint: str, replay_endpoint: str, *, topic: str, rank: int, buffer_steps: int) -> None:
+    def __init__(
+        self,
+        endpoint: str,
+        replay_endpoint: str,
+        *,
+        topic: str,
+        rank: int,
+        buffer_steps: int,
+        faults: Faults = NO_FAULTS,
+    ) -> None:
         """endpoint, replay_endpoint: where to bind; `tcp://host:*` takes a free port. Use it as a context manager.
 
         Raises zmq.ZMQError if an address is taken.
         """
         self._topic = topic.encode()
         self._rank = rank
+        self._faults = faults
+        self._random = Random(faults.seed)
         self._sequence = 0
         self._buffer: deque[tuple[int, bytes]] = deque(maxlen=buffer_steps)
         self._context = zmq.Context()
@@ -41,7 +70,7 @@ class Publisher:
         self._router = zmq.asyncio.Socket(self._context, zmq.ROUTER)
         self._task: asyncio.Task[None] | None = None
         try:
-            self._pub.setsockopt(zmq.SNDHWM, HIGH_WATER_MARK)
+            self._pub.setsockopt(zmq.SNDHWM, faults.hwm)
             self._router.setsockopt(zmq.SNDHWM, 2 * (buffer_steps + 1))
             self._pub.bind(endpoint)
             self._router.bind(replay_endpoint)
@@ -70,8 +99,18 @@ class Publisher:
         """Send one batch. Never waits: what exceeds a slow subscriber's high-water mark is lost to it."""
         payload = msgspec.msgpack.encode(EventBatch(time.time(), events, self._rank))
         self._buffer.append((self._sequence, payload))
-        self._pub.send_multipart((self._topic, self._sequence.to_bytes(_SEQUENCE_BYTES, "big"), payload))
+        frames = (self._topic, self._sequence.to_bytes(_SEQUENCE_BYTES, "big"), payload)
         self._sequence += 1
+        if self._random.random() < self._faults.loss:
+            return
+        if self._faults.delay:
+            asyncio.get_running_loop().call_later(self._faults.delay, self._send, frames)
+        else:
+            self._send(frames)
+
+    def _send(self, frames: tuple[bytes, bytes, bytes]) -> None:
+        if not self._pub.closed:
+            self._pub.send_multipart(frames)
 
     async def _serve_replays(self) -> None:
         while True:

@@ -12,8 +12,9 @@ from loadtest.replica.app import create_app
 from loadtest.replica.calls import Model
 from loadtest.replica.driver import Driver
 from loadtest.replica.engine import DEFAULT_BLOCK_SIZE, DEFAULT_TOKEN_BUDGET, Engine
+from loadtest.replica.host_tier import HostSettings, HostTier
 from loadtest.replica.l2 import FolderSettings, SharedFolder
-from loadtest.replica.publisher import DEFAULT_BUFFER_STEPS, Publisher
+from loadtest.replica.publisher import DEFAULT_BUFFER_STEPS, NO_FAULTS, Faults, Publisher
 from loadtest.replica.speech import Speaker
 from loadtest.replica.text import Text
 from loadtest.replica.timing import PROFILES, Profile
@@ -51,6 +52,9 @@ class ReplicaSettings:
     buffer_steps: int = DEFAULT_BUFFER_STEPS
     """batches kept for replay"""
     topic: str = "kv-events"
+    faults: Faults = NO_FAULTS
+    """of its event stream"""
+    host_memory: HostSettings | None = None
     l2: FolderSettings | None = None
     """a folder that it shares with other replicas"""
 
@@ -89,7 +93,8 @@ async def serve(settings: ReplicaSettings, text: Text) -> AsyncIterator[Served]:
     blocks = settings.blocks or settings.profile.l0_tokens // settings.block_size + 1
     writer = f"{settings.host}-{settings.port}"
     storage = SharedFolder(settings.l2, str(text.path), writer) if settings.l2 else None
-    engine = Engine(settings.profile, blocks, settings.block_size, settings.token_budget, storage=storage)
+    host = HostTier(settings.host_memory, settings.seed) if settings.host_memory else None
+    engine = Engine(settings.profile, blocks, settings.block_size, settings.token_budget, storage=storage, host=host)
     model = Model(settings.model, min(settings.max_model_length, engine.capacity))
     publisher = Publisher(
         _tcp(settings.host, settings.kv_port),
@@ -97,6 +102,7 @@ async def serve(settings: ReplicaSettings, text: Text) -> AsyncIterator[Served]:
         topic=settings.topic,
         rank=0,
         buffer_steps=settings.buffer_steps,
+        faults=settings.faults,
     )
     async with publisher:
         driver = Driver(engine, publisher.publish, settings.time_scale)
