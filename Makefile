@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: check test test-engine bench demo docs setup clean
+.PHONY: check test soak test-engine bench demo docs setup clean
 
 setup: $(READY)
 
@@ -20,6 +20,11 @@ check: $(READY)
 
 test: $(READY)
 	$(BIN)/pytest
+
+# Histories of a fleet, long: make soak STEPS=100000.
+STEPS ?= 20000
+soak: $(READY)
+	KVGATE_STEPS=$(STEPS) $(BIN)/pytest tests/gateway/kv/test_fleet_histories.py
 
 # A real vLLM on the CPU; its venv (3.6 GB) is made once, in a cache folder.
 test-engine: $(READY)

@@ -36,7 +36,7 @@ class Answer:
 class Driver:
     """Steps one engine; nobody else does."""
 
-    def __init__(self, engine: Engine, publish: Callable[[Sequence[KVEvent]], None], time_scale: float) -> None:
+    def __init__(self, engine: Engine, publish: Callable[[Sequence[KVEvent]], object], time_scale: float) -> None:
         """publish: takes a step's events, never waits. time_scale: real seconds per simulated second, > 0."""
         self.engine = engine
         self._publish = publish

@@ -51,9 +51,9 @@ class HostTier:
         self._held: OrderedDict[int, None] = OrderedDict()
         self._unit = settings.chunk_blocks if settings.teller is Teller.LMCACHE else 1
 
-    def held(self) -> Sequence[int]:
-        """The hashes of what is there: of blocks, or of LMCache's chunks."""
-        return list(self._held)
+    def holds(self, name: int) -> bool:
+        """Whether what has this hash is there: a block, or a chunk of LMCache's."""
+        return name in self._held
 
     def find(self, request: Request, first: int) -> int:
         """How many blocks in a row from the start can be had if the first `first` need not be looked up."""

@@ -95,18 +95,22 @@ class Publisher:
                 await self._task
         self._close()
 
-    def publish(self, events: Sequence[KVEvent]) -> None:
-        """Send one batch. Never waits: what exceeds a slow subscriber's high-water mark is lost to it."""
+    def publish(self, events: Sequence[KVEvent]) -> bool:
+        """Send one batch. Never waits: what exceeds a slow subscriber's high-water mark is lost to it.
+
+        Returns False if this one is not sent at all.
+        """
         payload = msgspec.msgpack.encode(EventBatch(time.time(), events, self._rank))
         self._buffer.append((self._sequence, payload))
         frames = (self._topic, self._sequence.to_bytes(_SEQUENCE_BYTES, "big"), payload)
         self._sequence += 1
         if self._random.random() < self._faults.loss:
-            return
+            return False
         if self._faults.delay:
             asyncio.get_running_loop().call_later(self._faults.delay, self._send, frames)
         else:
             self._send(frames)
+        return True
 
     def _send(self, frames: tuple[bytes, bytes, bytes]) -> None:
         if not self._pub.closed:
