@@ -22,25 +22,33 @@ class ChildFailed(Exception):
     """A child process ended, or did not answer in time. What it wrote is in a note."""
 
 
+def python(arguments: Sequence[str], ready: Sequence[str]) -> contextlib.AbstractAsyncContextManager[None]:
+    """Run `python ARGUMENTS` within the context, as `child` does."""
+    return child([sys.executable, *arguments], ready)
+
+
 @contextlib.asynccontextmanager
-async def python(arguments: Sequence[str], ready: Sequence[str]) -> AsyncIterator[None]:
-    """Run `python ARGUMENTS` within the context.
+async def child(command: Sequence[str], ready: Sequence[str]) -> AsyncIterator[None]:
+    """Run a command within the context.
 
     ready: URLs that answer 200 once the child can be used.
     Raises ChildFailed. What fails within the context leaves it with a note of what the child wrote last.
     """
     with tempfile.TemporaryFile() as output:
-        child = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=output, stderr=output)
         try:
-            await _answering(child, ready)
+            process = await asyncio.create_subprocess_exec(*command, stdout=output, stderr=output)
+        except OSError as error:
+            raise ChildFailed(f"{command[0]}: {error.strerror}") from error
+        try:
+            await _answering(process, ready)
             yield
         except Exception as failure:
             output.seek(0)
             written = output.read().decode(errors="replace")[-SHOWN_CHARACTERS:]
-            failure.add_note(f"python {' '.join(arguments)} wrote:\n{written}")
+            failure.add_note(f"{' '.join(command)} wrote:\n{written}")
             raise
         finally:
-            await _stop(child)
+            await _stop(process)
 
 
 async def _answering(child: asyncio.subprocess.Process, ready: Sequence[str]) -> None:

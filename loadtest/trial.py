@@ -59,7 +59,7 @@ async def measure(trial: Trial, policy: str, replicas: Sequence[str], answered: 
     }
     conversations = chat(trial.shape, trial.seed)
     async with httpx.AsyncClient(base_url=gateway) as client:
-        await _empty_caches(client, replicas)
+        await empty_caches(client, replicas)
         with tempfile.TemporaryDirectory() as folder:
             config = Path(folder) / "kvgate.yaml"
             config.write_text(yaml.safe_dump(settings))
@@ -85,7 +85,7 @@ async def _cache_counters(client: httpx.AsyncClient, replicas: Sequence[str]) ->
     return queried, hit
 
 
-async def _empty_caches(client: httpx.AsyncClient, replicas: Sequence[str]) -> None:
+async def empty_caches(client: httpx.AsyncClient, replicas: Sequence[str]) -> None:
     """Start from nothing. The cleared event goes out with the next step, so one tiny request follows."""
     for url in replicas:
         response = await client.post(f"{url}/reset_prefix_cache")

@@ -25,19 +25,36 @@ class Compare:
         add("--profile", choices=PROFILES, default="qwen3-32b-h100", help="model and GPU to time (default %(default)s)")
         add("--loads", nargs="+", type=_above_zero, metavar="LOAD", help="of the fleet's capacity (default 0.7)")
         add("--seeds", type=_positive, help="parts of the workload, each played through every router (default 3)")
-        add("--requests", type=_positive, help="for each seed (default 1000)")
-        add("--quick", action="store_true", help="one load, one seed, few requests: under a minute")
+        add("--requests", type=_positive, help="for each seed (default 400)")
+        add(
+            "--families", action="store_true", help="of a trace, whole families of prompts instead of a stretch of time"
+        )
+        add(
+            "--peer",
+            action="append",
+            default=[],
+            metavar="NAME=URL|COMMAND",
+            help="another router: one that runs, or a command, in which {port} is where it shall listen and {replicas} "
+            "are the replicas' URLs ({commas}: in one word)",
+        )
+        add("--port", type=_positive, help="of the first replica, for routers that run already (default: free ones)")
+        add("--virtual", action="store_true", help="in virtual time, without sockets: kvgate's policies only")
+        add("--quick", action="store_true", help="one load, one seed, few requests, in virtual time")
+        add("--html", type=Path, metavar="FILE", help="write a page with plots")
         add("--json", action="store_true", help="print one JSON object instead of a table")
 
     def run(self, args: argparse.Namespace) -> int:
-        """Play everything, show how it went. Returns 1 if the workload can't be had, 2 for arguments that don't fit."""
-        from loadtest.compare.run import compare  # what takes a second to import
+        """Play everything, show how it went. Returns 1 if it can't be done, and says why."""
+        from httpx import HTTPError  # this and what follows take a second to import
+
+        from loadtest.compare.run import compare
+        from loadtest.processes import ChildFailed
         from loadtest.traces.trace import TraceError
 
         try:
             return compare(args)
-        except (OSError, TraceError, ValueError) as error:
-            print(f"kvgate compare: {error}", file=sys.stderr)
+        except (OSError, TraceError, ValueError, ChildFailed, HTTPError) as error:
+            print(f"kvgate compare: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
             return 1
 
 

@@ -1,18 +1,21 @@
 """What `kvgate compare` does."""
 
 import argparse
+import asyncio
 import json
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from loadtest.compare import sockets, virtual
 from loadtest.compare.command import POLICIES, QUICK_POLICIES
+from loadtest.compare.document import document
 from loadtest.compare.outcome import Outcome
 from loadtest.compare.plan import Fleet, Slice, bounds, families, fitting, slices, windows
+from loadtest.compare.routers import Router, kvgate, peer
 from loadtest.compare.summary import summary
 from loadtest.compare.table import tables
-from loadtest.compare.virtual import play
 from loadtest.replica.text import Text
 from loadtest.replica.timing import PROFILES
 from loadtest.traces.files import load
@@ -21,20 +24,33 @@ from loadtest.traces.trace import Trace
 from routing.policies import policy_named
 
 QUICK_REQUESTS = 300
-REQUESTS = 1_000
+REQUESTS = 400
 WARM_UP = 0.25
 """share of a slice that fills the caches and is not counted"""
 
 
 def compare(args: argparse.Namespace) -> int:
-    """Play, print. Returns the exit status. Raises OSError, TraceError, ValueError."""
-    console = Console(stderr=True)
+    """Play, print. Returns the exit status. Raises OSError, TraceError, ValueError, ChildFailed, httpx.HTTPError."""
     fleet = Fleet(args.replicas, PROFILES[args.profile])
     policies = _policies(args)
+    peers = [peer(text) for text in args.peer]
+    quick = args.quick or args.virtual
+    if quick and peers:
+        raise ValueError("in virtual time there are no sockets, so no peers: leave out --quick and --virtual")
     played = _slices(args, fleet)
     limits = {(slice.load, slice.seed): bounds(slice, fleet) for slice in played}
-    outcomes = _play(played, fleet, policies, console)
+    columns = (TextColumn("{task.description:>28}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        whole = (len(policies) + len(peers)) * sum(len(slice.trace.requests) for slice in played)
+        bar = progress.add_task("", total=whole)
+        if quick:
+            outcomes = _in_virtual_time(played, fleet, policies, progress, bar)
+        else:
+            routers = [*(kvgate(policy, args.profile) for policy in policies), *peers]
+            outcomes = asyncio.run(_through_sockets(played, fleet, routers, args.port, progress, bar))
     result = summary(outcomes, limits)
+    if args.html:
+        args.html.write_text(document(result, outcomes, played[0].trace.name))
     if args.json:
         print(json.dumps(result))
     else:
@@ -56,7 +72,7 @@ def _slices(args: argparse.Namespace, fleet: Fleet) -> list[Slice]:
     else:
         trace = fitting(load(args.trace), fleet)
         # A few requests in a row share next to nothing; a few prompts with all that share them do.
-        parts = families(trace, seeds, requests) if args.quick else windows(trace, seeds, requests)
+        parts = families(trace, seeds, requests) if args.quick or args.families else windows(trace, seeds, requests)
     return slices(_filled(parts), fleet, loads, WARM_UP)
 
 
@@ -66,14 +82,35 @@ def _filled(parts: Sequence[Trace]) -> Sequence[Trace]:
     return parts
 
 
-def _play(played: Sequence[Slice], fleet: Fleet, policies: Sequence[str], console: Console) -> list[Outcome]:
+def _in_virtual_time(
+    played: Sequence[Slice], fleet: Fleet, policies: Sequence[str], progress: Progress, bar: TaskID
+) -> list[Outcome]:
     text = Text()
-    columns = (TextColumn("{task.description:>28}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     outcomes = []
-    with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("", total=len(policies) * sum(len(slice.trace.requests) for slice in played))
-        for slice in played:
-            for policy in policies:
-                progress.update(bar, description=f"load {slice.load:g} seed {slice.seed} {policy}")
-                outcomes.append(play(slice, fleet, policy, text, lambda: progress.advance(bar)))
+    for slice in played:
+        for policy in policies:
+            progress.update(bar, description=_name(slice, policy))
+            outcomes.append(virtual.play(slice, fleet, policy, text, lambda: progress.advance(bar)))
     return outcomes
+
+
+async def _through_sockets(
+    played: Sequence[Slice],
+    fleet: Fleet,
+    routers: Sequence[Router],
+    port: int | None,
+    progress: Progress,
+    bar: TaskID,
+) -> list[Outcome]:
+    text = Text()
+    outcomes = []
+    async with sockets.replicas(fleet, port) as urls:
+        for slice in played:
+            for router in routers:
+                progress.update(bar, description=_name(slice, router.name))
+                outcomes.append(await sockets.play(slice, router, urls, text, lambda: progress.advance(bar)))
+    return outcomes
+
+
+def _name(slice: Slice, router: str) -> str:
+    return f"load {slice.load:g} seed {slice.seed} {router}"

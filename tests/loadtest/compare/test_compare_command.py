@@ -66,3 +66,17 @@ def test_the_names_that_the_command_line_offers_are_those_there_are() -> None:
     assert set(KINDS) == set(generate.KINDS)
     assert set(PROFILES) == set(timing.PROFILES)
     assert set(POLICIES) <= set(policies.POLICIES)
+
+
+def test_the_page_stands_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "compare.html"
+    given = arguments(*SMALL, "--loads", "0.4", "0.9", "--policies", "kv-aware", "--html", str(page))
+    assert Compare().run(given) == 0
+    html = page.read_text()
+    assert html.count("<svg") == 6
+    assert "http" not in html
+
+
+def test_there_are_no_peers_in_virtual_time(capsys: pytest.CaptureFixture[str]) -> None:
+    assert Compare().run(arguments(*SMALL, "--peer", "other=http://127.0.0.1:1")) == 1
+    assert "no peers" in capsys.readouterr().err

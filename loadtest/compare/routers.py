@@ -1,0 +1,110 @@
+"""Who is compared through real sockets: kvgate under a policy, or any other OpenAI-compatible router."""
+
+import contextlib
+import shlex
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import yaml
+
+from loadtest.processes import child, consecutive_free_ports, python
+from routing.policies import policy_named
+
+
+class Router(Protocol):
+    """Something with an OpenAI API in front of replicas."""
+
+    @property
+    def name(self) -> str: ...
+
+    def serving(self, replicas: Sequence[str]) -> contextlib.AbstractAsyncContextManager[str]:
+        """Have it serve these URLs within the context. Yields its own. Raises ChildFailed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Kvgate:
+    """kvgate, started as a user would."""
+
+    policy: str
+    profile: str
+
+    @property
+    def name(self) -> str:
+        """The policy's."""
+        return self.policy
+
+    @contextlib.asynccontextmanager
+    async def serving(self, replicas: Sequence[str]) -> AsyncIterator[str]:
+        """Ready once every tokenizer is loaded."""
+        port = consecutive_free_ports(1)
+        settings = {
+            "listen": {"host": "127.0.0.1", "port": port},
+            "policy": self.policy,
+            "profile": self.profile,
+            "log_level": "warning",
+            "replicas": [{"url": url} for url in replicas],
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            config = Path(folder) / "kvgate.yaml"
+            config.write_text(yaml.safe_dump(settings))
+            url = f"http://127.0.0.1:{port}"
+            async with python(["-m", "gateway", "serve", "--config", str(config)], [f"{url}/readyz"]):
+                yield url
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Another program, started for each run.
+
+    command: words, in which `{port}` is where it shall listen, `{replicas}` the replicas' URLs as words of their own,
+    `{commas}` the same as one word with commas between.
+    """
+
+    name: str
+    command: str
+    ready: str = "/health"
+    """the path that answers 200 once it serves"""
+
+    @contextlib.asynccontextmanager
+    async def serving(self, replicas: Sequence[str]) -> AsyncIterator[str]:
+        """Its output is shown if it fails."""
+        port = consecutive_free_ports(1)
+        words: list[str] = []
+        for word in shlex.split(self.command):
+            if word == "{replicas}":
+                words += replicas
+            else:
+                words.append(word.replace("{port}", str(port)).replace("{commas}", ",".join(replicas)))
+        url = f"http://127.0.0.1:{port}"
+        async with child(words, [url + self.ready]):
+            yield url
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A router that runs already, in front of replicas on known ports."""
+
+    name: str
+    url: str
+
+    @contextlib.asynccontextmanager
+    async def serving(self, replicas: Sequence[str]) -> AsyncIterator[str]:
+        """It serves what it serves."""
+        yield self.url
+
+
+def peer(text: str) -> Router:
+    """`NAME=http://...` or `NAME=COMMAND`. Raises ValueError."""
+    name, separator, rest = text.partition("=")
+    if not (name and separator and rest):
+        raise ValueError(f"a peer is NAME=URL or NAME=COMMAND, not {text!r}")
+    return Running(name, rest.rstrip("/")) if rest.startswith(("http://", "https://")) else Started(name, rest)
+
+
+def kvgate(policy: str, profile: str) -> Router:
+    """policy: in any spelling. Raises ValueError for an unknown one."""
+    return Kvgate(policy_named(policy).name, profile)
