@@ -209,7 +209,7 @@ class Chooser:
         matches, shared = await self.look_up(reading, source, tags)
         candidates = self._router.candidates(reading.route, matches, now, shared=shared)
         # A policy of its own, so that asking does not take somebody's turn.
-        chosen, reason = type(policy)(self._random).choose(candidates)
+        chosen, reason = type(policy)(self._random).choose(candidates, reading.route.session)
         return list(candidates), chosen, reason
 
 

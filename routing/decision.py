@@ -26,6 +26,8 @@ class RouteRequest(NamedTuple):
     """empty where the prompt's tokens are not known"""
     replica: ReplicaId | None = None
     """the one that can serve it, as long as it is there: it holds what the request refers to"""
+    session: str | None = None
+    """the client's own name for its conversation or itself, where it gives one"""
 
     @property
     def whole(self) -> bool:

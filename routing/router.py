@@ -97,7 +97,7 @@ class Router:
         Raises UnknownModel, NoReplicaAvailable.
         """
         candidates = self.candidates(request, matches, now, excluding, shared)
-        chosen, reason = policy.choose(candidates)
+        chosen, reason = policy.choose(candidates, request.session)
         decision = Decision(
             engine=chosen.engine,
             policy=policy.name,

@@ -7,7 +7,7 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from gateway.api.explain import explanation
-from gateway.api.parse import parse
+from gateway.api.parse import parse, session
 from gateway.api.refusal import refusal
 from gateway.api.token_ids import without_ids
 from gateway.choosing import Chooser
@@ -83,6 +83,8 @@ def create_admin(
             raw = without_ids(raw, body.kv_transfer_params)
             policy = chooser.policy(body.model, request.headers.get("x-kvgate-policy"))
             reading = await chooser.request(endpoint, body.model, raw)
+            fields = {name.lower(): value for name, value in request.headers.raw}
+            reading = reading._replace(route=reading.route._replace(session=session(fields, body)))
             found = await chooser.explain(reading, policy, now(), tags_of(body.kv_transfer_params))
             return JSONResponse(explanation(reading, policy.name, *found))
         except (BadRequest, RoutingError, ValueError) as exc:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping
 from random import getrandbits
 
-from gateway.api.parse import Body, parse
+from gateway.api.parse import Body, parse, session
 from gateway.api.paths import REPORTS_USAGE, SCORED, UNSCORED, check
 from gateway.api.refusal import Answer, json_answer, refusal
 from gateway.api.token_ids import TAKEN_ON, with_ids, without_ids
@@ -93,7 +93,7 @@ class OpenAI:
             deadline = None if total is None else arrived + total
             inbound = Inbound(client, request_id, model or "", raw, hide_usage, arrived, single, deadline)
             holder = self._stored.holder(stored_id(path, body.previous_response_id))
-            route = reading.route._replace(replica=holder) if holder else reading.route
+            route = reading.route._replace(replica=holder, session=session(fields, body))
             outcome, replica = await self._attempts.run(inbound, route, found, policy, watch)
             if outcome.answer_id and path == STORED:
                 self._stored.store(outcome.answer_id, replica)

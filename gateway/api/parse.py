@@ -18,6 +18,10 @@ class Body(msgspec.Struct, frozen=True):
     kv_transfer_params: Any = None
     previous_response_id: str | None = None
     n: Any = None
+    session_id: Any = None
+    prompt_cache_key: Any = None
+    user: Any = None
+    metadata: Any = None
 
     @property
     def streams(self) -> bool:
@@ -29,6 +33,24 @@ class Body(msgspec.Struct, frozen=True):
         """Whether the answer is a stream that would not report its usage."""
         options = {} if self.stream_options is None else self.stream_options
         return self.streams and isinstance(options, dict) and options.get("include_usage") is not True
+
+
+SESSION_HEADERS = (b"x-session-id", b"x-conversation-id", b"x-user-id", b"session_id")
+"""What clients and routers call a session, the narrowest first."""
+
+
+def session(fields: Mapping[bytes, bytes], body: Body) -> str | None:
+    """The request's own name for its conversation, or for who asks; None where it gives none.
+
+    fields: the request's headers, in lower case. The body's fields are OpenAI's (`prompt_cache_key`, `user`), those of
+    routers (`session_id`) and Anthropic's (`metadata.user_id`).
+    """
+    for header in SESSION_HEADERS:
+        if value := fields.get(header):
+            return value.decode("latin-1")
+    metadata = body.metadata.get("user_id") if isinstance(body.metadata, dict) else None
+    named = (body.session_id, body.prompt_cache_key, body.user, metadata)
+    return next((name for name in named if isinstance(name, str) and name), None)
 
 
 _decoder = msgspec.json.Decoder(Body)
@@ -78,5 +100,5 @@ def _checked(values: Mapping[str, object]) -> Body:
         values.get("stream_options"),
         values.get("kv_transfer_params"),
         previous if isinstance(previous, str) else None,
-        values.get("n"),
+        *(values.get(field) for field in ("n", "session_id", "prompt_cache_key", "user", "metadata")),
     )

@@ -7,9 +7,10 @@ from routing.policies.least_loaded import LeastLoaded
 from routing.policies.policy import Choice, Policy, PrefixSource
 from routing.policies.prefix_aware import PrefixAware
 from routing.policies.round_robin import RoundRobin
+from routing.policies.session import Session
 
 POLICIES: Mapping[str, type[Policy]] = {
-    policy.name: policy for policy in (KVAware, PrefixAware, RoundRobin, LeastLoaded)
+    policy.name: policy for policy in (KVAware, PrefixAware, RoundRobin, LeastLoaded, Session)
 }
 
 __all__ = ["POLICIES", "Choice", "Policy", "PrefixSource", "policy_named"]

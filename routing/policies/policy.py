@@ -33,6 +33,6 @@ class Policy(Protocol):
 
     def __init__(self, random: Random) -> None: ...
 
-    def choose(self, candidates: Sequence[Candidate]) -> Choice:
-        """Choose one of `candidates`, of which there is at least one."""
+    def choose(self, candidates: Sequence[Candidate], session: str | None = None) -> Choice:
+        """Choose one of `candidates`, at least one. session: what the client calls its conversation."""
         ...

@@ -5,13 +5,8 @@ from random import Random
 from typing import ClassVar
 
 from routing.decision import Candidate
-from routing.policies.least_loaded import work
+from routing.policies.least_loaded import bound, work
 from routing.policies.policy import Choice, PrefixSource
-
-_LOAD_FACTOR = 1.25
-"""An engine may have this many times the mean load and still be followed for its prefix ..."""
-_LOAD_SLACK = 4
-"""... or this many requests more than the mean, where the fleet is nearly idle."""
 
 
 class PrefixAware:
@@ -23,11 +18,10 @@ class PrefixAware:
     def __init__(self, random: Random) -> None:
         self._random = random
 
-    def choose(self, candidates: Sequence[Candidate]) -> Choice:
+    def choose(self, candidates: Sequence[Candidate], session: str | None = None) -> Choice:
         """The longest prefix among those within the bound; among equals the least loaded, then at random."""
-        mean = sum(map(work, candidates)) / len(candidates)
-        bound = max(mean * _LOAD_FACTOR, mean + _LOAD_SLACK)
-        within = [candidate for candidate in candidates if work(candidate) <= bound]
+        most = bound(candidates)
+        within = [candidate for candidate in candidates if work(candidate) <= most]
         longest = max(candidate.l0 for candidate in within)
         holders = [candidate for candidate in within if candidate.l0 == longest]
         least = min(map(work, holders))

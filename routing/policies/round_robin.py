@@ -17,7 +17,7 @@ class RoundRobin:
     def __init__(self, random: Random) -> None:
         self._turn = 0
 
-    def choose(self, candidates: Sequence[Candidate]) -> Choice:
+    def choose(self, candidates: Sequence[Candidate], session: str | None = None) -> Choice:
         """The next in the order of `candidates`."""
         chosen = candidates[self._turn % len(candidates)]
         self._turn += 1
