@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
+import httpx
 from prometheus_client import CollectorRegistry
 
 from gateway.config.l2 import L2, SharedModel
@@ -97,8 +98,8 @@ async def measure(source: Path, mount: Path, repeats: int) -> None:
     fleet.join(Replica(ReplicaId("a:1"), "http://a:1", (ModelCard("m", ROOT),)))
     # A deadline so long that none is missed: what is measured is what a look-up takes.
     settings = L2.model_validate({"path": mount, "deadline": 10.0, "models": {"m": SHARED}, "read_check": False})
-    async with asyncio.TaskGroup() as group:
-        parts = L2Parts(settings, fleet, CollectorRegistry(), group, time.monotonic)
+    async with httpx.AsyncClient() as client, asyncio.TaskGroup() as group:
+        parts = L2Parts(settings, fleet, CollectorRegistry(), client, group, time.monotonic)
         for size in SIZES:
             for present, share in PRESENT.items():
                 cold: list[float] = []

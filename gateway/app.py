@@ -101,10 +101,11 @@ class Gateway:
 
         random = Random()
         router = Router(self._fleet, fresh, config.speed(), Stakes(room, config.speed()))
-        self._l2 = L2Parts(config.l2, self._fleet, self.metrics.registry, group, monotonic) if config.l2 else None
+        l2 = config.l2 and L2Parts(config.l2, self._fleet, self.metrics.registry, client, group, monotonic)
+        self._l2 = l2
         self._chooser = Chooser(
             config, self._fleet, index, history, router, self._library, remote, self._executor, random,
-            self._l2.storage if self._l2 else None, self._l2.flights if self._l2 else None, self._redis,
+            l2.storage if l2 else None, l2.flights if l2 else None, l2.prefetcher if l2 else None, self._redis,
         )  # fmt: skip
         check = ParityCheck(client)
         canary = Canary(self._fleet, self._library, check, config.parity_interval, self.metrics, monotonic)
@@ -126,6 +127,8 @@ class Gateway:
         )
         self.admin = create_admin(self._fleet, holding, self._chooser, self.metrics, self, monotonic)
         self.admin.include_router(page.router)
+        if l2 and l2.routes:
+            self.admin.include_router(l2.routes)
         self._canary_task = group.create_task(canary.run())
 
         def forget(replica: ReplicaId) -> None:

@@ -1,7 +1,7 @@
 """Request body -> prompt -> blocks -> matches -> decision: where the gateway asks the routing core."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import Executor
 from functools import partial
 from random import Random
@@ -9,13 +9,14 @@ from typing import NamedTuple, Protocol
 
 from gateway.api.parse import document
 from gateway.config import Config
+from gateway.l2.host_memory import add_host_memory
 from gateway.l2.names import Tags
-from gateway.l2.storage import SharedStorage
+from gateway.l2.prefetch import Prefetcher
+from gateway.l2.storage import SharedStorage, Stored
 from gateway.prompt.library import Library
-from gateway.prompt.reader import PromptReader
 from gateway.prompt.remote import RemoteReader
-from gateway.prompt.result import EncodedPrompts, Reason, Unscored
-from routing.blocks import block_hashes, root_hash
+from gateway.reading import Reading, chained, read
+from routing.blocks import root_hash
 from routing.decision import Candidate, Decision, Matched, Prompt, RouteRequest
 from routing.fleet import Engine, Fleet
 from routing.flights import Flights, unstored_start
@@ -30,24 +31,14 @@ _INLINE_BYTES = 8192
 """Bodies up to this size are read on the event loop: it takes less than the way to a thread and back."""
 
 
-class Reading(NamedTuple):
-    """What a request's body says to the choice."""
-
-    route: RouteRequest
-    tokens: tuple[Sequence[int], ...] = ()
-    """the token ids of each of its prompts; empty where they are not known"""
-    reason: Reason | None = None
-    """why they are not known, where they were looked for"""
-    salt: str | None = None
-    """the request's `cache_salt`"""
-
-
 class Found(NamedTuple):
     """What is held and stored of a request's prompts."""
 
     matches: Matches = ()
     shared: Sequence[SharedPrefix] = ()
     """what lies in shared storage of each prompt; empty where that was not asked"""
+    tokens: Sequence[Sequence[int]] = ()
+    salt: str | None = None
 
 
 class SharedIndex(Protocol):
@@ -76,6 +67,7 @@ class Chooser:
         random: Random,
         storage: SharedStorage | None = None,
         flights: Flights | None = None,
+        prefetcher: Prefetcher | None = None,
         shared_index: SharedIndex | None = None,
     ) -> None:
         self._fleet = fleet
@@ -88,6 +80,7 @@ class Chooser:
         self._random = random
         self._storage = storage
         self._flights = flights
+        self._prefetcher = prefetcher
         self._shared_index = shared_index
         self._miscounted: set[str] = set()
         self._secret = config.hash_secret.encode()
@@ -127,15 +120,15 @@ class Chooser:
             return Reading(RouteRequest(model))
         replica = self._random.choice(serving).replica
         root = partial(root_hash, self._secret, adapter=model if replica.is_adapter(model) else None)
-        chain = partial(_chain, model, root, self._fleet.namespaces(model))
+        chain = partial(chained, model, root, self._fleet.namespaces(model))
         reader = self._library.reader(replica)
         if reader is not None:
-            read = partial(_read, reader, endpoint, raw, chain)
+            reading = partial(read, reader, endpoint, raw, chain)
         else:
-            read = partial(chain, await self._remote.read(replica.url, endpoint, document(raw)))
+            reading = partial(chain, await self._remote.read(replica.url, endpoint, document(raw)))
         if len(raw) <= _INLINE_BYTES:
-            return read()
-        return await asyncio.get_running_loop().run_in_executor(self._executor, read)
+            return reading()
+        return await asyncio.get_running_loop().run_in_executor(self._executor, reading)
 
     async def look_up(self, reading: Reading, policy: Policy, tags: Tags = ()) -> Found:
         """What each engine holds of the prompts, from where the policy looks; empty where it does not look.
@@ -146,9 +139,9 @@ class Chooser:
         request = reading.route
         if policy.source is PrefixSource.NONE or not request.prompts:
             return Found()
-        shared: Sequence[SharedPrefix] = ()
+        stored = Stored()
         if self._storage is not None and policy.source is PrefixSource.EVENTS:
-            shared = await self._storage.look_up(request, reading.tokens, reading.salt, tags)
+            stored = await self._storage.look_up(request, reading.tokens, reading.salt, tags)
         asked: Matches | None = None
         if policy.source is PrefixSource.EVENTS and self._shared_index is not None:
             asked = await self._ask(self._shared_index, request.prompts)
@@ -161,7 +154,8 @@ class Chooser:
                 if policy.source is PrefixSource.HISTORY or self._fleet.unjudged:
                     found.update(self._remembered(chain, policy))
             matches.append(found)
-        return Found(matches, shared)
+        add_host_memory(self._fleet, request.prompts, matches, stored.in_memory)
+        return Found(matches, stored.prefixes, reading.tokens, reading.salt)
 
     async def _ask(self, index: SharedIndex, prompts: Sequence[Prompt]) -> Matches:
         answers = iter(await index.match([chain for prompt in prompts for chain in prompt.chains.items()]))
@@ -176,13 +170,15 @@ class Chooser:
         excluding: Set[ReplicaId] = frozenset(),
     ) -> Decision:
         """Choose. found: from `look_up`. now: seconds of a monotonic clock. Raises RoutingError."""
-        matches, shared = found
+        matches, shared, tokens, salt = found
         start = unstored_start(request, matches, shared) if self._flights else None
         if self._flights and request.replica is None:
             request = request._replace(replica=self._flights.follow(start, now))
         decision = self._router.route(request, matches, policy, now, excluding, shared)
         if self._flights:
             self._flights.begin(start, decision.engine, now)
+        if self._prefetcher is not None and decision.l2_tokens and len(tokens) == 1:
+            self._prefetcher.consider(request.model or "", decision, tokens[0][: shared[0].tokens], salt)
         engine = self._fleet.get(decision.engine)
         assert engine is not None
         by_events = policy.source is PrefixSource.EVENTS and engine.id not in self._fleet.unjudged
@@ -206,17 +202,11 @@ class Chooser:
     ) -> tuple[list[Candidate], Candidate, str]:
         """Every candidate, the one that would be chosen and why. Changes nothing. Raises RoutingError."""
         source = policy if policy.source is not PrefixSource.NONE else self._policies["kv-aware"]
-        matches, shared = await self.look_up(reading, source, tags)
-        candidates = self._router.candidates(reading.route, matches, now, shared=shared)
+        found = await self.look_up(reading, source, tags)
+        candidates = self._router.candidates(reading.route, found.matches, now, shared=found.shared)
         # A policy of its own, so that asking does not take somebody's turn.
         chosen, reason = type(policy)(self._random).choose(candidates, reading.route.session)
         return list(candidates), chosen, reason
-
-
-def _read(
-    reader: PromptReader, endpoint: str, raw: bytes, chain: Callable[[EncodedPrompts | Unscored], Reading]
-) -> Reading:
-    return chain(reader.read(endpoint, document(raw)))
 
 
 def _matched(engine: Engine, prompts: Sequence[Prompt], matches: Matches) -> Matched | None:
@@ -227,21 +217,3 @@ def _matched(engine: Engine, prompts: Sequence[Prompt], matches: Matches) -> Mat
     blocks = prompts[0].chains.get(engine.namespace, ())
     in_gpu = min(matches[0][engine.id].l0, len(blocks), max(0, prompts[0].tokens - 1) // size)
     return Matched(blocks, size, max(0, in_gpu - engine.replica.recomputed_blocks))
-
-
-def _chain(
-    model: str, root: Callable[..., BlockHash], namespaces: Set[Namespace], encoded: EncodedPrompts | Unscored
-) -> Reading:
-    if isinstance(encoded, Unscored):
-        return Reading(RouteRequest(model), (), encoded.reason)
-    roots = {space: root(space.model, space.block_size, salt=encoded.salt) for space in namespaces}
-    whole = encoded.images_from is None
-    prompts = tuple(
-        Prompt(
-            len(tokens),
-            {space: block_hashes(tokens, space.block_size, parent) for space, parent in roots.items()},
-            whole,
-        )
-        for tokens in encoded.prompts
-    )
-    return Reading(RouteRequest(model, prompts), encoded.prompts if whole else (), salt=encoded.salt)

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from gateway.choosing import Reading
 from gateway.decisions import Record
+from gateway.reading import Reading
 from routing.decision import Candidate
 
 _MS = 1e3

@@ -8,12 +8,13 @@ from gateway.api.parse import Body, parse, session
 from gateway.api.paths import REPORTS_USAGE, SCORED, UNSCORED, check
 from gateway.api.refusal import Answer, json_answer, refusal
 from gateway.api.token_ids import TAKEN_ON, with_ids, without_ids
-from gateway.choosing import Chooser, Reading
+from gateway.choosing import Chooser
 from gateway.config import Limits
 from gateway.errors import BadRequest, ClientGone
 from gateway.l2.names import tags_of
 from gateway.metrics import Metrics
 from gateway.prompt.reader import unread
+from gateway.reading import Reading
 from gateway.relay.asgi import AsgiClient, Receive, Scope, Send
 from gateway.relay.attempts import Attempts
 from gateway.relay.client import Client

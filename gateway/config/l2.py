@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, HttpUrl, model_validator
 
 from gateway.config.section import Seconds, Section
 from gateway.l2.hashing import Chain, engine_chain, in_process_chain, server_chain
@@ -81,15 +81,26 @@ class SharedModel(Section):
         return self.kv_bytes_per_token * self.chunk // (self.world * (self.layers or 1) * self.groups)
 
 
+def _host(replica: str) -> str:
+    """`10.0.3.7:8000` -> `10.0.3.7`; `[fd00::7]:8000` -> `[fd00::7]`."""
+    return replica.rpartition(":")[0]
+
+
 class L2(Section):
     """Shared storage."""
 
     path: Path | None = None
     """where its directory is mounted here"""
-    url: Annotated[str, Field(pattern=r"^(redis|rediss|valkey|unix)://")] | None = None
-    """a Redis or Valkey server, where LMCache uses one"""
+    url: Annotated[str, Field(pattern=r"^(redis|rediss|valkey|resp)://")] | None = None
+    """LMCache's `remote_url`, where that is a Redis or Valkey server"""
     coordinator: bool = False
     """whether LMCache's servers report here what they store (`--coordinator-url`), instead of it being looked up"""
+    servers: Mapping[str, HttpUrl] = Field(default_factory=dict)
+    """HTTP address of LMCache's server beside each replica, by the replica's host and port"""
+    server_port: Annotated[int, Field(gt=0, le=65535)] | None = None
+    """its HTTP port on every other replica's host"""
+    prefetch: bool = False
+    """whether such a server is asked to fetch what is stored while a request still waits for others there"""
     models: Mapping[str, SharedModel] = Field(default_factory=dict)
     """by any name under which the model is served; others are not looked up"""
     deadline: Seconds = 0.010
@@ -116,6 +127,12 @@ class L2(Section):
     """seconds between two comparisons of the settings with the files that are there"""
     single_flight: Annotated[float, Field(ge=0)] = 1.0
     """seconds that prompts with a beginning that is stored nowhere follow the first of them; 0 for never"""
+
+    def server(self, replica: str) -> str | None:
+        """The URL of LMCache's server beside a replica, by the replica's id."""
+        if replica in self.servers:
+            return str(self.servers[replica]).rstrip("/")
+        return f"http://{_host(replica)}:{self.server_port}" if self.server_port else None
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:

@@ -77,6 +77,9 @@ class Directory:
         self._present = {}
         self._absent = {}
 
+    def close(self) -> None:
+        """See `Store`."""
+
     def _has(self, name: str) -> bool:
         now = self._clock()
         if self._present.get(name, 0.0) > now:

@@ -35,4 +35,5 @@ class L2Metrics:
             self.off.labels(reason.value).set(0)
         self.fullness = gauge("used_ratio", "How full it is, 0 to 1")
         self.mismatch = gauge("mismatch", "1 while no stored file could have been made with the settings", "model")
+        self.prefetches = counter("prefetches", "Prefetches asked of LMCache's servers, by outcome", "outcome")
         self.false_ratio = gauge("false_hint_ratio", "Share of the latest promised loads that did not come")

@@ -61,6 +61,17 @@ class InProcess:
 
 
 @dataclass(frozen=True, slots=True)
+class Remote:
+    """LMCache in the engine with a store that is no file system: keys instead of files."""
+
+    inside: InProcess
+
+    def files(self, chunk: str, salt: str | None = None, tags: Tags = ()) -> Sequence[str]:
+        """See `Naming`."""
+        return self.inside.keys(chunk, tags)
+
+
+@dataclass(frozen=True, slots=True)
 class Server:
     """LMCache's server: `<model>@0x<rank>@<group>@<hash>[@<salt>].data`, flat."""
 
@@ -71,13 +82,17 @@ class Server:
 
     def files(self, chunk: str, salt: str | None = None, tags: Tags = ()) -> Sequence[str]:
         """See `Naming`."""
-        model = self.model.replace("/", "-SEP-")
-        ending = f"@{salt}" if salt else ""
         return [
-            f"{model}@{kv_rank(self.world, worker):#010x}@{group:x}@{chunk}{ending}.data"
+            server_file(self.model, kv_rank(self.world, worker), group, chunk, salt)
             for worker in range(self.world)
             for group in range(self.groups)
         ]
+
+
+def server_file(model: str, rank: int, group: int, chunk: str, salt: str | None) -> str:
+    """What LMCache's server calls one rank's part of a chunk."""
+    ending = f"@{salt}" if salt else ""
+    return f"{model.replace('/', '-SEP-')}@{rank:#010x}@{group:x}@{chunk}{ending}.data"
 
 
 def kv_rank(world: int, worker: int) -> int:

@@ -4,13 +4,18 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
+import httpx
 from prometheus_client import CollectorRegistry
 
 from gateway.config.l2 import L2, SharedModel
 from gateway.l2.comparison import Comparison
+from gateway.l2.coordinator import coordinator_routes
 from gateway.l2.directory import Directory
 from gateway.l2.health import Health
+from gateway.l2.key_directory import KeyDirectory
 from gateway.l2.metrics import L2Metrics
+from gateway.l2.prefetch import Prefetcher
+from gateway.l2.redis_store import redis_store
 from gateway.l2.storage import Place, SharedStorage
 from gateway.l2.store import Store
 from gateway.l2.workers import Workers
@@ -26,6 +31,7 @@ class L2Parts:
         settings: L2,
         fleet: Fleet,
         registry: CollectorRegistry,
+        client: httpx.AsyncClient,
         group: asyncio.TaskGroup,
         now: Callable[[], float],
     ) -> None:
@@ -36,10 +42,16 @@ class L2Parts:
         self._workers = [Workers(settings.threads, "l2"), *(Workers(1, name) for name in names)]
         looking, checking, reading, self._listing = self._workers
         metrics = L2Metrics(registry)
+        self.directory = KeyDirectory(now) if settings.coordinator else None
+        self.routes = coordinator_routes(self.directory) if self.directory else None
+        """what LMCache's servers call, where they report here"""
         places = {name: Place(model, self._store(model)) for name, model in settings.models.items()}
-        stores = [place.store for place in places.values()]
-        self._health = Health(settings, stores, checking, reading, metrics, now)
-        self.storage = SharedStorage(settings, places, fleet, looking, self._health, metrics, now)
+        self._stores = [place.store for place in places.values()]
+        self._health = Health(settings, self._stores, checking, reading, metrics, now)
+        self.storage = SharedStorage(settings, places, fleet, looking, self._health, metrics, now, self.directory)
+        self.prefetcher = (
+            Prefetcher(settings, settings.server, fleet, client, group, metrics) if settings.prefetch else None
+        )
         self.flights = Flights(settings.single_flight)
         self._tasks = [group.create_task(self._health.run())]
         self._comparisons = []
@@ -65,9 +77,15 @@ class L2Parts:
             task.cancel()
         for workers in self._workers:
             workers.close()
+        for store in self._stores:
+            store.close()
 
     def _store(self, model: SharedModel) -> Store:
         settings = self._settings
+        if self.directory is not None:
+            return self.directory
+        if settings.url is not None:
+            return redis_store(settings.url)
         assert settings.path is not None
         return Directory(
             settings.path,

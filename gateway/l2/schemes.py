@@ -5,7 +5,7 @@ from pathlib import Path
 
 from gateway.config.l2 import SharedModel
 from gateway.l2.keys import Scheme
-from gateway.l2.names import InProcess, Server, Tier, tier_folder
+from gateway.l2.names import InProcess, Remote, Server, Tier, tier_folder
 
 
 class NoScheme(Exception):
@@ -16,7 +16,7 @@ def scheme_of(settings: SharedModel, root: str, path: Path | None) -> Scheme:
     """How the chunks of a model are named.
 
     root: the path or id that its replicas name.
-    path: of the storage; vLLM's tier describes itself there, which is read.
+    path: of the storage, None where it is no folder; vLLM's tier describes itself there, which is read.
     Raises NoScheme.
     """
     model = settings.model or root
@@ -26,7 +26,7 @@ def scheme_of(settings: SharedModel, root: str, path: Path | None) -> Scheme:
     match settings.writer:
         case "lmcache":
             inside = InProcess(model, settings.world, settings.dtype, settings.legacy_names, settings.layers)
-            return Scheme(chunk, chunk, chain, inside, salted=False)
+            return Scheme(chunk, chunk, chain, inside if path else Remote(inside), salted=False)
         case "lmcache-server":
             return Scheme(chunk, chunk, chain, Server(model, settings.world, settings.groups), salted=False)
         case "vllm":

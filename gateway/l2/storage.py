@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from gateway.config.l2 import L2, SharedModel
 from gateway.l2.comparison import Comparison
 from gateway.l2.health import Health
+from gateway.l2.key_directory import KeyDirectory
 from gateway.l2.keys import Chunks, Memory, Scheme
 from gateway.l2.metrics import L2Metrics
 from gateway.l2.names import Tags
@@ -20,6 +22,7 @@ from gateway.relay.account import Ended
 from routing.decision import Prompt, RouteRequest
 from routing.fleet import Fleet
 from routing.shared import NOTHING_SHARED, SharedPrefix
+from routing.types import ReplicaId
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +43,15 @@ class Place:
     """where its files can be listed"""
 
 
+class Stored(NamedTuple):
+    """What was found."""
+
+    prefixes: Sequence[SharedPrefix] = ()
+    """of each prompt, in shared storage; empty where nothing was asked"""
+    in_memory: Sequence[Mapping[ReplicaId, int]] = ()
+    """of each prompt, leading tokens in the host memory of replicas, where their servers report it"""
+
+
 class SharedStorage:
     """Looks prompts up. Owned by the event loop; what blocks happens in threads that nothing waits for."""
 
@@ -52,8 +64,11 @@ class SharedStorage:
         health: Health,
         metrics: L2Metrics,
         now: Callable[[], float],
+        reported: KeyDirectory | None = None,
     ) -> None:
-        """places: by the name under which a model is served. now: seconds, monotonic."""
+        """reported: what LMCache's servers tell, where they do.
+
+        places: by the name under which a model is served. now: seconds, monotonic."""
         self._settings = settings
         self._places = places
         self._fleet = fleet
@@ -61,6 +76,7 @@ class SharedStorage:
         self._health = health
         self._metrics = metrics
         self._now = now
+        self._reported = reported
 
     @property
     def health(self) -> Health:
@@ -77,30 +93,33 @@ class SharedStorage:
 
     async def look_up(
         self, request: RouteRequest, tokens: Sequence[Sequence[int]], salt: str | None, tags: Tags
-    ) -> Sequence[SharedPrefix]:
-        """What is stored of each prompt; empty where nothing was asked. Takes no longer than the deadline.
+    ) -> Stored:
+        """What is stored of each prompt. Takes no longer than the deadline.
 
         tokens: the ids of each prompt, as far as they are known.
         """
         place = self._places.get(request.model or "")
         if place is None or len(tokens) != len(request.prompts):
-            return ()
+            return Stored()
         look_ups = partial(self._metrics.look_ups.labels, request.model)
         if not self._health.believed:
             look_ups("off").inc()
-            return ()
+            return Stored()
         if place.comparison is not None:
             place.comparison.served(tokens[0])
         progress = [Progress() for _ in tokens]
+        in_memory: list[Mapping[ReplicaId, int]] = []
         started = self._now()
         try:
             asking = self._workers.submit(
-                partial(self._ask, place, request, tokens, salt, tags if place.settings.tags else (), progress)
+                partial(
+                    self._ask, place, request, tokens, salt, tags if place.settings.tags else (), progress, in_memory
+                )
             )
         except Saturated:
             self._health.failed()
             look_ups("late").inc()
-            return ()
+            return Stored()
         await asyncio.wait({asking}, timeout=self._settings.deadline)
         self._metrics.seconds.observe(self._now() - started)
         if not asking.done():
@@ -118,7 +137,7 @@ class SharedStorage:
             self._health.worked()
         else:
             self._health.failed()
-        return [self._prefix(place, found.chunks) for found in progress]
+        return Stored([self._prefix(place, found.chunks) for found in progress], in_memory)
 
     def ended(self, ended: Ended) -> None:
         """A request is over: did what was promised come?"""
@@ -141,6 +160,7 @@ class SharedStorage:
         salt: str | None,
         tags: Tags,
         progress: Sequence[Progress],
+        in_memory: list[Mapping[ReplicaId, int]],
     ) -> None:
         """In a thread."""
         scheme = place.scheme or self._learn_scheme(place, request.model)
@@ -149,6 +169,16 @@ class SharedStorage:
         for ids, prompt, found in zip(tokens, request.prompts, progress, strict=True):
             chunks = _chunks(scheme, place.memory, ids, prompt, salt, tags)
             found.chunks = place.store.leading(chunks, found)
+            if self._reported is not None:
+                in_memory.append(self._in_memory(self._reported, chunks, scheme.chunk))
+
+    def _in_memory(self, reported: KeyDirectory, chunks: Chunks, size: int) -> Mapping[ReplicaId, int]:
+        held = {}
+        for replica in {engine.id.replica for engine in self._fleet}:
+            server = self._settings.server(replica)
+            if server is not None and (count := reported.held_by(server.removeprefix("http://"), chunks)):
+                held[replica] = count * size
+        return held
 
     def _learn_scheme(self, place: Place, model: str | None) -> Scheme | None:
         if self._now() < place.next_try:

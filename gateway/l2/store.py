@@ -42,6 +42,10 @@ class Store(Protocol):
         """Remember nothing of what was seen."""
         ...
 
+    def close(self) -> None:
+        """Nothing more will be asked."""
+        ...
+
 
 def leading(count: int, present: Callable[[int], bool], progress: Progress) -> int:
     """How many of `count` chunks are there from the first, asking for few of them.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
+import httpx
 from prometheus_client import CollectorRegistry
 
 from gateway.config.l2 import L2, SharedModel
@@ -55,7 +56,7 @@ class Stored:
     async def look_up(self, tokens: Sequence[int], salt: str | None = None) -> SharedPrefix | None:
         """What is stored of one prompt; None where nothing was asked."""
         found = await self.parts.storage.look_up(request_of(tokens), [tokens], salt, ())
-        return found[0] if found else None
+        return found.prefixes[0] if found.prefixes else None
 
     async def check(self) -> None:
         await self.parts.storage.health.check()
@@ -71,9 +72,14 @@ async def stored(path: Path, model: SharedModel = SETTINGS, **settings: object) 
     fleet.join(Replica(ReplicaId("a:1"), "http://a:1", (ModelCard(MODEL, ROOT),)))
     values = {"positive_age": 0.0, "negative_age": 0.0, "check_interval": 3600.0, "deadline": 5.0, **settings}
     registry = CollectorRegistry()
-    async with asyncio.TaskGroup() as group:
+    async with httpx.AsyncClient() as client, asyncio.TaskGroup() as group:
         parts = L2Parts(
-            L2.model_validate({"path": path, "models": {MODEL: model}, **values}), fleet, registry, group, monotonic
+            L2.model_validate({"path": path, "models": {MODEL: model}, **values}),
+            fleet,
+            registry,
+            client,
+            group,
+            monotonic,
         )
         try:
             yield Stored(path, parts, registry, fleet)

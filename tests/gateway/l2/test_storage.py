@@ -6,6 +6,7 @@ from l2_world import CHUNK, KV_BYTES, ROOT, SETTINGS, request_of, store, stored
 
 from gateway.config.l2 import SharedModel
 from gateway.l2.names import tier_folder
+from gateway.l2.storage import Stored
 from routing.decision import RouteRequest
 
 
@@ -122,7 +123,7 @@ async def test_short_prompts_and_unknown_models_are_not_asked_about(tmp_path: Pa
         found = await world.look_up(range(CHUNK - 1))
         assert found is not None
         assert found.tokens == 0
-        assert await world.parts.storage.look_up(world_request("other"), [range(300)], None, ()) == ()
+        assert await world.parts.storage.look_up(world_request("other"), [range(300)], None, ()) == Stored()
 
 
 def world_request(model: str) -> RouteRequest:

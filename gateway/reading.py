@@ -1,0 +1,52 @@
+"""What a request's body says to the choice: its prompts as token ids and blocks."""
+
+from collections.abc import Callable, Sequence, Set
+from typing import NamedTuple
+
+from gateway.api.parse import document
+from gateway.prompt.reader import PromptReader
+from gateway.prompt.result import EncodedPrompts, Reason, Unscored
+from routing.blocks import block_hashes
+from routing.decision import Prompt, RouteRequest
+from routing.types import BlockHash, Namespace
+
+
+class Reading(NamedTuple):
+    """What a request's body says to the choice."""
+
+    route: RouteRequest
+    tokens: tuple[Sequence[int], ...] = ()
+    """the token ids of each of its prompts; empty where they are not known"""
+    reason: Reason | None = None
+    """why they are not known, where they were looked for"""
+    salt: str | None = None
+    """the request's `cache_salt`"""
+
+
+def read(
+    reader: PromptReader, endpoint: str, raw: bytes, chain: Callable[[EncodedPrompts | Unscored], Reading]
+) -> Reading:
+    """Read a body and go on with `chain`."""
+    return chain(reader.read(endpoint, document(raw)))
+
+
+def chained(
+    model: str, root: Callable[..., BlockHash], namespaces: Set[Namespace], encoded: EncodedPrompts | Unscored
+) -> Reading:
+    """Hash the blocks of each prompt, once for each namespace.
+
+    root: what stands before block 0, given a model's name, a block size and a salt.
+    """
+    if isinstance(encoded, Unscored):
+        return Reading(RouteRequest(model), (), encoded.reason)
+    roots = {space: root(space.model, space.block_size, salt=encoded.salt) for space in namespaces}
+    whole = encoded.images_from is None
+    prompts = tuple(
+        Prompt(
+            len(tokens),
+            {space: block_hashes(tokens, space.block_size, parent) for space, parent in roots.items()},
+            whole,
+        )
+        for tokens in encoded.prompts
+    )
+    return Reading(RouteRequest(model, prompts), encoded.prompts if whole else (), salt=encoded.salt)
