@@ -37,6 +37,7 @@ from gateway.relay.forward import Forwarder
 from gateway.request_log import RequestLog
 from gateway.state import StateCollector
 from gateway.stored import StoredAnswers
+from gateway.traffic_log import TrafficLog
 from routing.breaker import BreakerRules
 from routing.fleet import Fleet, Replica
 from routing.fresh import FreshRoutes
@@ -119,11 +120,21 @@ class Gateway:
             listeners.append(self._requests.write)
         if self._l2:
             listeners.append(self._l2.storage.ended)
+        self._traffic = TrafficLog(config.traffic_log, self.metrics.registry) if config.traffic_log else None
+        if self._traffic:
+            listeners.append(self._traffic.add)
         accounts = Accounts(self.metrics, self._chooser.miscounted, listeners)
         forwarder = Forwarder(self._fleet, self._membership, accounts, router.withdraw, monotonic)
         attempts = Attempts(self._chooser, forwarder, self.health, config.limits, self.metrics, random, monotonic)
         self.openai = OpenAI(
-            self._chooser, self._fleet, attempts, config.limits, self.metrics, StoredAnswers(), monotonic
+            self._chooser,
+            self._fleet,
+            attempts,
+            config.limits,
+            self.metrics,
+            StoredAnswers(),
+            monotonic,
+            reads_all=self._traffic is not None,
         )
         self.admin = create_admin(self._fleet, holding, self._chooser, self.metrics, self, monotonic)
         self.admin.include_router(page.router)
@@ -180,6 +191,8 @@ class Gateway:
         if self._l2:
             self._l2.close()
         self._requests.flush()
+        if self._traffic:
+            self._traffic.close()
         self._library.close()
         self._membership.close()
         self._subscriber.close()

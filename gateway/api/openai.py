@@ -36,6 +36,7 @@ class OpenAI:
     """Answers everything under `/v1/`. An ASGI application too, for other servers than ours.
 
     now: seconds of a monotonic clock.
+    reads_all: whether prompts are read even where the policy does not look at them, because the traffic log does.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class OpenAI:
         metrics: Metrics,
         stored: StoredAnswers,
         now: Callable[[], float],
+        reads_all: bool = False,
     ) -> None:
         self._chooser = chooser
         self._fleet = fleet
@@ -55,6 +57,7 @@ class OpenAI:
         self._metrics = metrics
         self._stored = stored
         self._now = now
+        self._reads_all = reads_all
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI, for `http` scopes."""
@@ -92,7 +95,9 @@ class OpenAI:
             single = len(reading.tokens) == 1 and body.n in (None, 1)
             total = self._limits.total_timeout
             deadline = None if total is None else arrived + total
-            inbound = Inbound(client, request_id, model or "", raw, hide_usage, arrived, single, deadline)
+            inbound = Inbound(
+                client, request_id, model or "", raw, hide_usage, arrived, single, deadline, reading.route.prompts
+            )
             holder = self._stored.holder(stored_id(path, body.previous_response_id))
             route = reading.route._replace(replica=holder, session=session(fields, body))
             outcome, replica = await self._attempts.run(inbound, route, found, policy, watch)
@@ -112,7 +117,7 @@ class OpenAI:
     async def _reading(self, path: str, model: str | None, raw: bytes, policy: Policy) -> Reading:
         if path in UNSCORED:
             reading = Reading(RouteRequest(model), (), unread(path))
-        elif policy.source is PrefixSource.NONE:
+        elif policy.source is PrefixSource.NONE and not self._reads_all:
             return Reading(RouteRequest(model))
         else:
             reading = await self._chooser.request(path, model, raw)

@@ -9,6 +9,7 @@ from gateway.config.page import Page
 from gateway.config.read import ConfigError, load, parse
 from gateway.config.replicas import ReplicaConfig
 from gateway.config.settings import Config, Listen
+from gateway.config.traffic_log import TrafficLogConfig
 
 __all__ = [
     "AuditConfig",
@@ -24,6 +25,7 @@ __all__ = [
     "Page",
     "Probing",
     "ReplicaConfig",
+    "TrafficLogConfig",
     "load",
     "parse",
 ]

@@ -14,6 +14,7 @@ from gateway.config.models import CustomProfile, ModelConfig
 from gateway.config.page import Page
 from gateway.config.replicas import ReplicaConfig
 from gateway.config.section import PolicyName, Seconds, Section
+from gateway.config.traffic_log import TrafficLogConfig
 from routing.cost import PROFILES, Profile, profile_from_ms
 
 
@@ -61,6 +62,8 @@ class Config(Section):
     l2: L2 | None = None
     """shared storage, where there is any"""
     page: Page = Field(default_factory=Page)
+    traffic_log: TrafficLogConfig | None = None
+    """where requests are written down for `kvgate report`; nowhere where absent"""
     ejection: Ejection = Field(default_factory=Ejection)
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 

@@ -1,8 +1,10 @@
 """A client's request as the relay sees it."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from gateway.relay.client import Client
+from routing.decision import Prompt
 
 
 class Inbound(NamedTuple):
@@ -22,3 +24,5 @@ class Inbound(NamedTuple):
     """one prompt and one answer to it; of several, vLLM reports the cached tokens of only one"""
     deadline: float | None = None
     """when the answer must be complete, by the same clock; None for no limit"""
+    prompts: Sequence[Prompt] = ()
+    """what the choice knew of the prompts: lengths and blocks"""

@@ -51,7 +51,8 @@ class Figures:
 
 def forecast(observed: Observed, plan: Plan, policy: str, replicas: int, *, shared: bool = False) -> Figures:
     """The last requests under one policy; a third of them fills the caches. At least 30 requests."""
-    requests = list(observed.recent)
+    # A log is in the order in which requests ended.
+    requests = sorted(observed.recent, key=lambda request: request.arrival)
     storage = None
     if shared:
         per_token = load_per_token(plan.profile, plan.gigabytes_per_second)

@@ -1,0 +1,149 @@
+"""The traffic log: one JSON line for each prompt that was read, for `kvgate report`. Never text, tokens or keys.
+
+A block goes by a salted name of 48 bits that tells nothing but whether two prompts begin alike, and one name stands for
+several blocks. Writing is done in a thread of its own; what it can't keep up with is dropped and counted.
+"""
+
+import contextlib
+import logging
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import blake2b
+from pathlib import Path
+from threading import Semaphore
+
+import msgspec
+from prometheus_client import CollectorRegistry, Counter
+
+from gateway.config import TrafficLogConfig
+from gateway.relay.account import Ended
+from routing.decision import Prompt
+from routing.types import BlockHash
+
+logger = logging.getLogger(__name__)
+
+PENDING = 1000
+"""lines that may wait to be written"""
+_NAME_BYTES = 6
+_KEY_BYTES = 64
+
+
+class _Line(msgspec.Struct, gc=False):
+    """What is written of one prompt."""
+
+    t: float
+    """arrival, seconds since the epoch"""
+    model: str
+    prompt: int
+    """tokens"""
+    block: int
+    """tokens that each name stands for"""
+    names: list[int]
+    """of the prompt's beginnings: the first `block` tokens, the first two times `block`, and so on"""
+    output: int | None
+    """tokens of the answer; null where the engine does not tell"""
+    cached: int | None
+    """tokens, as the engine reports them"""
+    predicted: int | None
+    replica: str
+    rank: int
+    policy: str
+    status: int
+    outcome: str
+    ttft: float | None
+    """seconds"""
+    seconds: float
+
+
+class TrafficLog:
+    """Writes, and puts aside what grows too large. Raises OSError if the file can't be opened.
+
+    clock: seconds since the epoch.
+    """
+
+    def __init__(
+        self, config: TrafficLogConfig, registry: CollectorRegistry, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        salt = config.salt.encode() or secrets.token_bytes(_KEY_BYTES)
+        self._key = blake2b(salt, digest_size=_KEY_BYTES).digest()
+        self._file = config.path.open("ab")
+        self._written = self._file.tell()
+        self._room = Semaphore(PENDING)
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="traffic-log")
+        self._lines = Counter("kvgate_traffic_log_lines", "Lines of the traffic log", ["outcome"], registry=registry)
+
+    def add(self, ended: Ended) -> None:
+        """A request is over. Belongs to the event loop."""
+        for prompt in ended.inbound.prompts:
+            if self._room.acquire(blocking=False):
+                self._executor.submit(self._write, ended, prompt, self._clock() - ended.duration)
+            else:
+                self._lines.labels("dropped").inc()
+
+    def close(self) -> None:
+        """Write what waits."""
+        self._executor.shutdown()
+        self._file.close()
+
+    def _write(self, ended: Ended, prompt: Prompt, arrived: float) -> None:
+        try:
+            line = msgspec.json.encode(self._line(ended, prompt, arrived)) + b"\n"
+            if self._written and self._written + len(line) > self._config.file_bytes:
+                self._put_aside()
+            self._file.write(line)
+            self._file.flush()
+            self._written += len(line)
+            self._lines.labels("written").inc()
+        except OSError as exc:
+            self._lines.labels("failed").inc()
+            logger.warning("traffic log %s: %s", self._config.path, exc.strerror)
+        finally:
+            self._room.release()
+
+    def _line(self, ended: Ended, prompt: Prompt, arrived: float) -> _Line:
+        decision, usage, single = ended.decision, ended.outcome.usage, ended.inbound.single
+        # Engines of one model nearly always have blocks of one size; of several the first is as good as any.
+        space, blocks = next(iter(prompt.chains.items()))
+        return _Line(
+            t=round(arrived, 3),
+            model=ended.inbound.model,
+            prompt=prompt.tokens,
+            block=space.block_size * self._config.stride,
+            names=self._names(blocks),
+            output=usage.completion_tokens if usage else None,
+            cached=usage.cached_tokens if usage and single else None,
+            predicted=decision.cached_tokens if single else None,
+            replica=decision.engine.replica,
+            rank=decision.engine.rank,
+            policy=decision.policy,
+            status=ended.outcome.status,
+            outcome=ended.how,
+            ttft=None if ended.ttft is None else round(ended.ttft, 4),
+            seconds=round(ended.duration, 4),
+        )
+
+    def _names(self, blocks: Sequence[BlockHash]) -> list[int]:
+        stride, key = self._config.stride, self._key
+        return [
+            int.from_bytes(blake2b(block.to_bytes(8, "little"), key=key, digest_size=_NAME_BYTES).digest())
+            for block in blocks[stride - 1 :: stride]
+        ]
+
+    def _put_aside(self) -> None:
+        """The file becomes `.1`, `.1` becomes `.2` and so on; the last is gone."""
+        self._file.close()
+        path, aside = self._config.path, self._config.files - 1
+        for number in range(aside, 0, -1):
+            younger = path if number == 1 else _aside(path, number - 1)
+            with contextlib.suppress(FileNotFoundError):
+                younger.replace(_aside(path, number))
+        self._file = path.open("ab" if aside else "wb")
+        self._written = 0
+
+
+def _aside(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.{number}")

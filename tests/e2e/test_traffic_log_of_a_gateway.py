@@ -1,0 +1,37 @@
+"""A gateway's traffic log is what `kvgate report` reads."""
+
+import time
+from pathlib import Path
+
+from processes import all_joined, gateway_process
+
+from loadtest.play import play
+from loadtest.replica.serve import ReplicaSettings, serve
+from loadtest.replica.text import Text
+from loadtest.traces.stream import stream
+from loadtest.workload import ChatShape, chat
+
+SHAPE = ChatShape(
+    conversations=2, turns=3, groups=1, system_sentences=20, question_sentences=4, begin_within=0.1, pause=0.01
+)
+
+
+async def test_prompts_are_logged_even_where_the_policy_does_not_look_at_them(tmp_path: Path) -> None:
+    log = tmp_path / "traffic.jsonl"
+    async with serve(ReplicaSettings(time_scale=0.01), Text()) as replica:
+        settings = {
+            "policy": "round-robin",
+            "replicas": [{"url": replica.url}],
+            "traffic_log": {"path": str(log), "stride": 1},
+        }
+        async with gateway_process(settings, tmp_path) as gateway:
+            await all_joined(gateway.url, 1)
+            exchanges = await play(gateway.url, "sim", chat(SHAPE, 1), 8, lambda: None)
+    requests, block_size = stream([log])
+    logged = list(requests)
+    assert block_size == 16
+    assert sorted(one.prompt_tokens for one in logged) == sorted(one.prompt_tokens for one in exchanges)
+    assert all(one.output_tokens == 8 for one in logged)
+    assert all(abs(one.arrival - time.time()) < 600 for one in logged)
+    assert len({one.blocks[0] for one in logged}) == 1
+    assert len({one.blocks[-1] for one in logged}) == len(logged)
