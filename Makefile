@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: check test soak test-engine bench demo docs setup clean
+.PHONY: check test soak test-engine bench demo docs setup clean manifests
 
 setup: $(READY)
 
@@ -34,6 +34,10 @@ test-engine: $(READY)
 # make bench ONLY=relay runs one.
 bench: $(READY)
 	$(BIN)/python -m bench $(ONLY)
+
+# The plain manifests, from the chart.
+manifests: $(READY)
+	$(BIN)/python tests/support/kube_tools.py template kvgate deploy/helm/kvgate --namespace kvgate > deploy/kubernetes/base/kvgate.yaml
 
 demo: $(READY)
 	$(BIN)/python -m loadtest.demo

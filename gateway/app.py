@@ -21,6 +21,7 @@ from gateway.fleet.discovery.parts import DiscoveryParts
 from gateway.fleet.membership import Membership
 from gateway.fleet.offer import offered
 from gateway.fleet.probe import Probe
+from gateway.fleet.signals import SignalsCollector
 from gateway.fleet.supervisor import Watch
 from gateway.kv.subscriber import Subscriber
 from gateway.kv.update import Update
@@ -102,6 +103,7 @@ class Gateway:
 
         random = Random()
         router = Router(self._fleet, fresh, config.speed(), Stakes(room, config.speed()))
+        self.metrics.registry.register(SignalsCollector(self._fleet, router.queue, config.saturation))
         l2 = config.l2 and L2Parts(config.l2, self._fleet, self.metrics.registry, client, group, monotonic)
         self._l2 = l2
         self._chooser = Chooser(

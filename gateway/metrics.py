@@ -59,6 +59,7 @@ class Metrics:
         self.cached_tokens = counter(
             "cached_tokens", "Prompt tokens that the engine did not prefill", "model", "policy"
         )
+        self.uncached_tokens = counter("uncached_tokens", "Prompt tokens that the engine prefilled", "model", "policy")
         self.prediction = counter(
             "predictions",
             "Answers whose cached tokens were compared with the prediction: exact, over or under",

@@ -114,6 +114,10 @@ class Router:
             self._mean_new_tokens += 0.05 * (decision.new_tokens - self._mean_new_tokens)
         return decision
 
+    def queue(self, engine: Engine) -> float:
+        """Seconds that one more prompt would wait there, as predicted, until its own prefill begins."""
+        return predict(self._profile, engine.load, 0, 0, 0, self._mean_new_tokens).queue
+
     def withdraw(self, decision: Decision) -> None:
         """The request got no answer there, so nothing says that its blocks are, or will be, held."""
         self._fresh.settle(decision.engine, decision.credited)

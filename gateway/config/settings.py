@@ -13,6 +13,7 @@ from gateway.config.limits import Ejection, Limits, Probing
 from gateway.config.models import CustomProfile, ModelConfig
 from gateway.config.page import Page
 from gateway.config.replicas import ReplicaConfig
+from gateway.config.saturation import Saturation
 from gateway.config.section import PolicyName, Seconds, Section
 from gateway.config.traffic_log import TrafficLogConfig
 from routing.cost import PROFILES, Profile, profile_from_ms
@@ -58,6 +59,7 @@ class Config(Section):
     index: IndexConfig = Field(default_factory=IndexConfig)
     limits: Limits = Field(default_factory=Limits)
     probing: Probing = Field(default_factory=Probing)
+    saturation: Saturation = Field(default_factory=Saturation)
     audit: AuditConfig = Field(default_factory=AuditConfig)
     l2: L2 | None = None
     """shared storage, where there is any"""

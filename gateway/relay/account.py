@@ -70,6 +70,7 @@ class Accounts:
         book.prompt_tokens.inc(usage.prompt_tokens)
         if usage.cached_tokens is not None:
             book.cached_tokens.inc(usage.cached_tokens)
+        book.uncached_tokens.inc(max(0, usage.prompt_tokens - (usage.cached_tokens or 0)))
         predicted = decision.cached_tokens
         if predicted is None:
             return
@@ -96,5 +97,6 @@ class _Book:
         self.ttft = metrics.ttft.labels(model, policy, replica)
         self.prompt_tokens = metrics.prompt_tokens.labels(model, policy)
         self.cached_tokens = metrics.cached_tokens.labels(model, policy)
+        self.uncached_tokens = metrics.uncached_tokens.labels(model, policy)
         self.prediction = cache(lambda outcome: metrics.prediction.labels(replica, policy, outcome))
         self.prediction_error = metrics.prediction_error.labels(replica, policy)
