@@ -10,6 +10,7 @@ from time import monotonic
 
 import httpx
 
+from gateway.admission.parts import admission, changed
 from gateway.api.admin import create_admin
 from gateway.api.openai import OpenAI
 from gateway.choosing import Chooser
@@ -34,6 +35,7 @@ from gateway.prompt.remote import RemoteReader
 from gateway.redis.parts import RedisParts
 from gateway.relay.account import Accounts
 from gateway.relay.attempts import Attempts
+from gateway.relay.credentials import Credentials
 from gateway.relay.forward import Forwarder
 from gateway.request_log import RequestLog
 from gateway.state import StateCollector
@@ -53,7 +55,7 @@ from routing.types import ReplicaId, Tier
 
 logger = logging.getLogger(__name__)
 
-RELOADABLE = frozenset({"policy", "allow_policy_header", "models", "replicas"})
+RELOADABLE = frozenset({"policy", "allow_policy_header", "models", "replicas", "admission"})
 """Settings that take effect without a restart."""
 
 
@@ -62,6 +64,7 @@ class Gateway:
 
     def __init__(self, config: Config, client: httpx.AsyncClient, group: asyncio.TaskGroup) -> None:
         self.metrics = Metrics()
+        self.stopping = False
         self._config = config
         self._client = client
         self._group = group
@@ -94,9 +97,10 @@ class Gateway:
         remote = RemoteReader(client, monotonic, deadline=config.tokenize_timeout)
         auditor = Auditor(config.audit, self._subscriber.rebuild, self.metrics, monotonic)
         room = Room(ReuseChance(), config.room_lifetime, lambda engine: holding.held(engine, Tier.GPU))
+        tls = config.upstream_tls.context()
         self._membership = Membership(
             self._fleet, index, fresh, history, room, self._subscriber, self._library, remote, auditor,
-            lambda url: make_pool(url, config.limits), self.metrics, monotonic,
+            lambda url: make_pool(url, config.limits, tls), self.metrics, monotonic,
         )  # fmt: skip
 
         self.metrics.registry.register(StateCollector(self._fleet, self.health, holding, self._membership, monotonic))
@@ -126,9 +130,11 @@ class Gateway:
         if self._traffic:
             listeners.append(self._traffic.add)
         accounts = Accounts(self.metrics, self._chooser.miscounted, listeners)
-        forwarder = Forwarder(self._fleet, self._membership, accounts, router.withdraw, monotonic)
+        forwarder = Forwarder(self._fleet, self._membership, accounts, router.withdraw, Credentials(config), monotonic)
         attempts = Attempts(self._chooser, forwarder, self.health, config.limits, self.metrics, random, monotonic)
+        self._admission = admission(config, self.metrics, monotonic)
         self.openai = OpenAI(
+<<<<<<< HEAD
             self._chooser,
             self._fleet,
             attempts,
@@ -138,6 +144,11 @@ class Gateway:
             monotonic,
             reads_all=self._traffic is not None,
         )
+=======
+            self._chooser, self._fleet, attempts, config.limits, self.metrics, StoredAnswers(), self._admission,
+            config.aliases, monotonic,
+        )  # fmt: skip
+>>>>>>> 1af0430 (Admission: keys, rates, a queue, salts; credentials of replicas, TLS, aliases, gzip bodies, the way a request took)
         self.admin = create_admin(self._fleet, holding, self._chooser, self.metrics, self, monotonic)
         self.admin.include_router(page.router)
         if l2 and l2.routes:
@@ -154,7 +165,8 @@ class Gateway:
 
     def missing(self) -> list[str]:
         """What requests still have to wait for; empty when ready."""
-        missing = [] if len(self._fleet) else ["no replica has answered yet", *self._discovery.waiting()]
+        missing = ["the gateway stops"] if self.stopping else []
+        missing += [] if len(self._fleet) else ["no replica has answered yet", *self._discovery.waiting()]
         return missing + [f"the tokenizer of {model} is being loaded" for model in self._library.loading]
 
     def degraded(self) -> list[str]:
@@ -176,6 +188,8 @@ class Gateway:
             name for name in Config.model_fields
             if name not in RELOADABLE and getattr(before, name) != getattr(config, name)
         ]  # fmt: skip
+        if not changed(self._admission, config.admission):
+            fixed.append("admission")
         self._chooser.reload(config)
         self._library.reload(config, [engine.replica for engine in self._fleet])
         self._discovery.configure(config.replicas)

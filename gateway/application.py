@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx
-
-from gateway.api.paths import is_engines
+from gateway.api.paths import PROBES, is_engines
 from gateway.app import Gateway
 from gateway.config import Config
 from gateway.relay.asgi import Receive, Send
+from gateway.relay.connections import Connections
+from gateway.relay.credentials import client as replica_client
 from gateway.relay.exchange import Exchange
 
 Beside = Callable[[Gateway], Coroutine[Any, Any, None]]
@@ -20,7 +20,7 @@ Beside = Callable[[Gateway], Coroutine[Any, Any, None]]
 @asynccontextmanager
 async def running(config: Config, beside: Sequence[Beside] = ()) -> AsyncIterator[Gateway]:
     """A gateway that watches its replicas and takes in their events until left."""
-    async with httpx.AsyncClient() as client, asyncio.TaskGroup() as group:
+    async with replica_client(config) as client, asyncio.TaskGroup() as group:
         gateway = Gateway(config, client, group)
         tasks = [group.create_task(start(gateway)) for start in beside]
         try:
@@ -34,8 +34,10 @@ async def running(config: Config, beside: Sequence[Beside] = ()) -> AsyncIterato
 class Application:
     """The ASGI application: what is an engine's is relayed, the rest is the admin surface."""
 
-    def __init__(self, config: Config, beside: Sequence[Beside] = ()) -> None:
+    def __init__(self, config: Config, connections: Connections, beside: Sequence[Beside] = ()) -> None:
         self._config = config
+        self._connections = connections
+        self._own_port = config.listen.admin_port is not None
         self._beside = beside
         self._gateway: Gateway | None = None
 
@@ -46,7 +48,7 @@ class Application:
             return
         gateway = self._gateway
         assert gateway is not None
-        if is_engines(scope["path"]):
+        if self._is_clients(scope["path"]):
             await gateway.openai(scope, receive, send)
         else:
             await gateway.admin(scope, receive, send)
@@ -54,14 +56,24 @@ class Application:
     async def answer(self, exchange: Exchange, asgi: Callable[[Exchange], Awaitable[None]]) -> None:
         """What our own server calls, see `Direct`."""
         assert self._gateway is not None
-        if is_engines(exchange.path):
+        if self._is_clients(exchange.path):
             await self._gateway.openai.answer(exchange)
         else:
             await asgi(exchange)
 
+    def stopping(self) -> None:
+        """From now on the gateway is not ready, so that nobody sends it more."""
+        if self._gateway is not None:
+            self._gateway.stopping = True
+
+    def _is_clients(self, path: str) -> bool:
+        """Whether it is answered, or refused, as clients' requests are."""
+        return is_engines(path) or (self._own_port and path not in PROBES)
+
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         async with running(self._config, self._beside) as self._gateway:
+            self._gateway.metrics.registry.register(self._connections)
             await send({"type": "lifespan.startup.complete"})
             await receive()
         await send({"type": "lifespan.shutdown.complete"})

@@ -19,6 +19,7 @@ from gateway.prompt.library import configured, read_settings
 from gateway.prompt.parity import Outcome, ParityCheck
 from gateway.prompt.reader import load
 from gateway.prompt.tokenizer import TokenizerError
+from gateway.relay.credentials import client as replica_client
 from routing.fleet import Replica
 
 HASHES_OF_ITS_OWN = ("xxhash", "xxhash_cbor", "builtin")
@@ -40,7 +41,7 @@ class Finding:
 async def check(config: Config) -> list[Finding]:
     """Ask every replica that is listed or found."""
     replicas, silent = await discover(config)
-    async with httpx.AsyncClient() as client:
+    async with replica_client(config) as client:
         findings = [await _check(config, replica, client) for replica in replicas]
     _compare(findings)
     return [*findings, *(Finding("discovery", faults=[trouble]) for trouble in silent)]

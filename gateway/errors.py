@@ -4,6 +4,13 @@ What can go wrong, as types:
 * BadRequest              the client's fault: says what and where
   - BodyTooLarge          more bytes than a request may have
   - UnknownPath           nothing is served there
+  - UnsupportedEncoding   its body is compressed in a way that is not read
+* Unauthorized            no key, or one that is not known
+* Forbidden               the key may not do that
+* AdmissionRefused        too much is asked for just now
+  - RateLimited           of a key's requests or tokens a minute
+  - QueueFull             all places in the queue are taken
+  - QueueTimeout          it waited too long there
 * ClientGone              the client hung up
 * UpstreamError           the replica's fault
   - UpstreamUnreachable   refused, or a reused connection closed before one byte of answer: nothing was done there
@@ -31,6 +38,48 @@ class BodyTooLarge(BadRequest):
 
 class UnknownPath(BadRequest):
     """Nothing is served under this path and method."""
+
+
+class UnsupportedEncoding(BadRequest):
+    """The body is compressed in a way that is not read."""
+
+
+class Unauthorized(Exception):
+    """Nobody knows who asks."""
+
+
+class Forbidden(BadRequest):
+    """Who asks may not do that."""
+
+
+class AdmissionRefused(Exception):
+    """A later try may succeed. reason: in one word. retry_after: seconds until then."""
+
+    def __init__(self, message: str, reason: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.retry_after = retry_after
+
+
+class RateLimited(AdmissionRefused):
+    """A rate limit is reached. kind: `requests` or `tokens`."""
+
+    def __init__(self, kind: str, retry_after: float) -> None:
+        super().__init__(f"Rate limit reached for this API key: {kind} per minute.", kind, retry_after)
+
+
+class QueueFull(AdmissionRefused):
+    """No place is left in the queue."""
+
+    def __init__(self) -> None:
+        super().__init__("Too many requests are waiting.", "queue_full", 1.0)
+
+
+class QueueTimeout(AdmissionRefused):
+    """It waited as long as a request may."""
+
+    def __init__(self) -> None:
+        super().__init__("The request waited too long for its turn.", "queue_timeout", 1.0)
 
 
 class ClientGone(Exception):

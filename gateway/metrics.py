@@ -55,6 +55,13 @@ class Metrics:
         self.ejections = counter(
             "ejections", "Times that a replica was left alone: connection or application faults", "replica", "fault"
         )
+        self.admission_refused = counter(
+            "admission_refused",
+            "Requests not let in: key, model, salt, requests, tokens, queue_full, queue_timeout",
+            "tenant",
+            "reason",
+        )
+        self.queue_time = histogram("queue_seconds", "In the gateway's own queue", _SECONDS)
         self.prompt_tokens = counter("prompt_tokens", "Prompt tokens as the engine counted them", "model", "policy")
         self.cached_tokens = counter(
             "cached_tokens", "Prompt tokens that the engine did not prefill", "model", "policy"

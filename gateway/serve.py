@@ -8,14 +8,14 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import uvicorn
 from watchfiles import awatch
 
 from gateway import log
 from gateway.app import Gateway
 from gateway.application import Application, Beside
 from gateway.config import Config, ConfigError, load
-from gateway.relay.server import ServerProtocol
+from gateway.front import front, operators_front
+from gateway.relay.connections import Connections
 
 logger = logging.getLogger(__name__)
 
@@ -30,23 +30,12 @@ def serve(config: Config, path: Path | None, complete: Callable[[Config], Config
     beside: list[Beside] = [settle_memory]
     if path is not None:
         beside.append(partial(follow, path, complete))
-    server = uvicorn.Server(
-        uvicorn.Config(
-            Application(config, beside),
-            host=config.listen.host,
-            port=config.listen.port,
-            loop="uvloop",
-            http=ServerProtocol,
-            proxy_headers=False,
-            ws="none",
-            lifespan="on",
-            access_log=False,
-            log_config=None,
-            server_header=False,
-            date_header=False,
-            timeout_graceful_shutdown=config.limits.drain,
-        )
-    )
+    listen = config.listen
+    if listen.admin_port is not None:
+        beside.append(partial(operators_front, listen))
+    connections = Connections(listen.head_timeout, listen.body_timeout, listen.connections_per_address)
+    application = Application(config, connections, beside)
+    server = front(application, listen, config.limits.drain, connections, application.stopping)
     server.run()
     return 0 if server.started else 1
 

@@ -4,9 +4,14 @@ import logging
 from collections.abc import Callable, Mapping
 from random import getrandbits
 
-from gateway.api.parse import Body, parse, session
+import msgspec
+
+from gateway.admission.admission import EVERYBODY, Admission
+from gateway.api.intake import Asked, Intake, take_in
+from gateway.api.models import models
+from gateway.api.parse import Body, session
 from gateway.api.paths import REPORTS_USAGE, SCORED, UNSCORED, check
-from gateway.api.refusal import Answer, json_answer, refusal
+from gateway.api.refusal import Answer, refusal
 from gateway.api.token_ids import TAKEN_ON, with_ids, without_ids
 from gateway.choosing import Chooser
 from gateway.config import Limits
@@ -20,6 +25,7 @@ from gateway.relay.attempts import Attempts
 from gateway.relay.client import Client
 from gateway.relay.inbound import Inbound
 from gateway.relay.splice import set_member
+from gateway.relay.usage import Usage
 from gateway.relay.watch import ClientWatch
 from gateway.stored import PATH as STORED
 from gateway.stored import StoredAnswers, stored_id
@@ -47,6 +53,8 @@ class OpenAI:
         limits: Limits,
         metrics: Metrics,
         stored: StoredAnswers,
+        admission: Admission | None,
+        aliases: Mapping[str, str],
         now: Callable[[], float],
         reads_all: bool = False,
     ) -> None:
@@ -56,6 +64,8 @@ class OpenAI:
         self._limits = limits
         self._metrics = metrics
         self._stored = stored
+        self._admission = admission
+        self._aliases = aliases
         self._now = now
         self._reads_all = reads_all
 
@@ -67,52 +77,79 @@ class OpenAI:
 
     async def answer(self, client: Client) -> None:
         """Answer one request."""
-        arrived = self._now()
-        fields = client.fields
-        request_id = fields.get(b"x-request-id", b"").decode("latin-1") or f"{getrandbits(128):032x}"
-        model = None
+        given_id = client.fields.get(b"x-request-id", b"")
+        request = Asked(client, given_id.decode("latin-1") or f"{getrandbits(128):032x}", self._now())
         try:
-            method, path = client.method, client.path
-            if path == "/v1/models" and method == "GET":
-                _answer(client, self._models(), request_id)
-                return
-            check(method, path)
-            raw = await client.body(self._limits.body_bytes)
-            multipart = fields.get(b"content-type", b"").startswith(b"multipart/")
-            body = Body() if method == "GET" or multipart else parse(raw)
-            model = body.model or self._fleet.only_model()
-            raw = without_ids(raw, body.kv_transfer_params)
-            policy = self._policy(fields, path, model)
-            watch = ClientWatch(client)
-            with watch:
-                reading = await self._reading(path, model, raw, policy)
-                found = await self._chooser.look_up(reading, policy, tags_of(body.kv_transfer_params))
-            if self._sends_ids(path, body, reading):
-                raw = with_ids(raw, body.kv_transfer_params, reading.tokens[0])
-            hide_usage = path in REPORTS_USAGE and body.lacks_usage
-            if hide_usage:
-                raw = set_member(raw, "stream_options", _INCLUDE_USAGE)
-            single = len(reading.tokens) == 1 and body.n in (None, 1)
-            total = self._limits.total_timeout
-            deadline = None if total is None else arrived + total
-            inbound = Inbound(
-                client, request_id, model or "", raw, hide_usage, arrived, single, deadline, reading.route.prompts
-            )
-            holder = self._stored.holder(stored_id(path, body.previous_response_id))
-            route = reading.route._replace(replica=holder, session=session(fields, body))
-            outcome, replica = await self._attempts.run(inbound, route, found, policy, watch)
-            if outcome.answer_id and path == STORED:
-                self._stored.store(outcome.answer_id, replica)
+            await self._serve(request)
         except ClientGone:
-            self._metrics.requests.labels(self._known(model), "", "", "client_gone", "").inc()
+            self._metrics.requests.labels(self._known(request.model), "", "", "client_gone", "").inc()
         except Exception as exc:
             answer = refusal(exc)
             if answer.status == 500:
-                logger.exception("request %s failed", request_id)
+                logger.exception("request %s failed", request.id)
             else:
-                logger.info("request %s refused: %d %s", request_id, answer.status, type(exc).__name__)
-            self._metrics.requests.labels(self._known(model), "", "", "refused", str(answer.status)).inc()
-            _answer(client, answer, request_id)
+                logger.info("request %s refused: %d %s", request.id, answer.status, type(exc).__name__)
+            self._metrics.requests.labels(self._known(request.model), "", "", "refused", str(answer.status)).inc()
+            _answer(client, answer, request.id)
+
+    async def _serve(self, request: Asked) -> None:
+        """Read the request, let it in where that is asked for, and send it on. Raises what `refusal` knows."""
+        client, admission = request.client, self._admission
+        method, path, fields = client.method, client.path, client.fields
+        tenant = EVERYBODY if admission is None else admission.tenant(fields)
+        if path == "/v1/models" and method == "GET":
+            _answer(client, models(self._fleet, self._aliases, tenant), request.id)
+            return
+        check(method, path)
+        intake = take_in(method, fields, await client.body(self._limits.body_bytes), self._limits.body_bytes)
+        body, plain = intake.body, intake.plain
+        named = body.model
+        request.model = model = named if named is not None else self._fleet.only_model()
+        if named is not None and named in self._aliases and not intake.form:
+            request.model = model = self._aliases[named]
+            plain = set_member(plain, "model", msgspec.json.encode(model))
+        plain = without_ids(plain, body.kv_transfer_params)
+        watch = ClientWatch(client)
+        if admission is None:
+            await self._send_on(request, intake, plain, "", watch)
+            return
+        if method != "GET":
+            admission.allow(tenant, named or model)
+        if path in SCORED:
+            plain = admission.salted(tenant, plain, body.cache_salt)
+        place = await admission.enter(tenant, fields, len(plain), watch)
+        usage = None
+        try:
+            usage = await self._send_on(request, intake, plain, tenant.name, watch)
+        finally:
+            place.leave(usage)
+
+    async def _send_on(
+        self, request: Asked, intake: Intake, plain: bytes, tenant: str, watch: ClientWatch
+    ) -> Usage | None:
+        """Find out who holds the prompt and let one replica answer. plain: the body's text as it is to be sent."""
+        client, body, model = request.client, intake.body, request.model
+        path = client.path
+        policy = self._policy(client.fields, path, model)
+        with watch:
+            reading = await self._reading(path, model, plain, policy)
+            found = await self._chooser.look_up(reading, policy, tags_of(body.kv_transfer_params))
+        if not intake.encoded and self._sends_ids(path, body, reading):
+            plain = with_ids(plain, body.kv_transfer_params, reading.tokens[0])
+        hide_usage = path in REPORTS_USAGE and body.lacks_usage and not intake.encoded
+        if hide_usage:
+            plain = set_member(plain, "stream_options", _INCLUDE_USAGE)
+        single = len(reading.tokens) == 1 and body.n in (None, 1)
+        total = self._limits.total_timeout
+        deadline = None if total is None else request.arrived + total
+        raw = intake.sent(plain)
+        inbound = Inbound(client, request.id, model or "", raw, hide_usage, request.arrived, single, deadline, tenant)
+        holder = self._stored.holder(stored_id(path, body.previous_response_id))
+        route = reading.route._replace(replica=holder, session=session(client.fields, body))
+        outcome, replica = await self._attempts.run(inbound, route, found, policy, watch)
+        if outcome.answer_id and path == STORED:
+            self._stored.store(outcome.answer_id, replica)
+        return outcome.usage
 
     async def _reading(self, path: str, model: str | None, raw: bytes, policy: Policy) -> Reading:
         if path in UNSCORED:
@@ -141,15 +178,6 @@ class OpenAI:
     def _known(self, model: str | None) -> str:
         """The model's name as a metric label: what clients make up would fill the memory."""
         return model if model is not None and self._fleet.serving(model) else ""
-
-    def _models(self) -> Answer:
-        cards = {card.id: card for engine in self._fleet for card in engine.replica.cards}
-        data = [
-            {"id": card.id, "object": "model", "created": card.created, "owned_by": card.owned_by,
-             "root": card.root, "parent": card.parent, "max_model_len": card.max_model_len}
-            for card in cards.values()
-        ]  # fmt: skip
-        return json_answer(200, {"object": "list", "data": data})
 
 
 def _answer(client: Client, answer: Answer, request_id: str) -> None:

@@ -22,6 +22,7 @@ class Body(msgspec.Struct, frozen=True):
     prompt_cache_key: Any = None
     user: Any = None
     metadata: Any = None
+    cache_salt: Any = None
 
     @property
     def streams(self) -> bool:
@@ -100,5 +101,5 @@ def _checked(values: Mapping[str, object]) -> Body:
         values.get("stream_options"),
         values.get("kv_transfer_params"),
         previous if isinstance(previous, str) else None,
-        *(values.get(field) for field in ("n", "session_id", "prompt_cache_key", "user", "metadata")),
+        *(values.get(field) for field in ("n", "session_id", "prompt_cache_key", "user", "metadata", "cache_salt")),
     )

@@ -26,6 +26,8 @@ UNSCORED = frozenset(
 )
 """Paths that go to the least loaded replica. What is in neither set does not go through: engines have administrative
 routes under /v1/ too, such as /v1/load_lora_adapter."""
+PROBES = frozenset({"/healthz", "/readyz"})
+"""What a load balancer asks where clients come, even if operators have a port of their own."""
 
 
 def is_engines(path: str) -> bool:

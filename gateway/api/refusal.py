@@ -3,20 +3,29 @@
 | status | when |
 |---|---|
 | 400 | the request can't be understood |
+| 401 | no API key, or one that is not known |
+| 403 | the API key may not use the model |
 | 404 | no replica serves the model, or no such path |
 | 413 | the body is over the limit |
+| 415 | the body is compressed otherwise than by gzip |
+| 429 | a rate limit is reached or the queue is full; with Retry-After |
 | 502 | the chosen replicas could not be reached, or broke off before their answer began |
 | 503 | no replica may take the request now, or those tried said so; with Retry-After |
 | 504 | the replica did not answer in time |
 """
 
 import json
+from math import ceil
 from typing import NamedTuple
 
 from gateway.errors import (
+    AdmissionRefused,
     BadRequest,
     BodyTooLarge,
+    Forbidden,
+    Unauthorized,
     UnknownPath,
+    UnsupportedEncoding,
     UpstreamBroken,
     UpstreamBusy,
     UpstreamTimeout,
@@ -46,9 +55,13 @@ class _Row(NamedTuple):
 
 _TABLE: dict[type[Exception], _Row] = {
     BadRequest: _Row(400, "invalid_request_error", None, None),
+    Unauthorized: _Row(401, "invalid_request_error", "invalid_api_key", None),
+    Forbidden: _Row(403, "invalid_request_error", "model_not_allowed", None),
+    AdmissionRefused: _Row(429, "requests", "rate_limit_exceeded", None),
     UnknownModel: _Row(404, "invalid_request_error", "model_not_found", None),
     UnknownPath: _Row(404, "invalid_request_error", "unknown_url", None),
     BodyTooLarge: _Row(413, "invalid_request_error", "body_too_large", None),
+    UnsupportedEncoding: _Row(415, "invalid_request_error", "unsupported_encoding", None),
     UpstreamUnreachable: _Row(502, "api_error", "replica_unreachable", "The replica could not be reached."),
     UpstreamBroken: _Row(502, "api_error", "replica_failed", "The replica failed before it answered."),
     UpstreamTimeout: _Row(504, "api_error", "replica_timeout", "The replica did not answer in time."),
@@ -62,8 +75,17 @@ def refusal(exc: Exception) -> Answer:
     if isinstance(exc, UpstreamBusy):
         return _of_engine(exc)
     row = next((_TABLE[kind] for kind in type(exc).__mro__ if kind in _TABLE), _UNFORESEEN)
+    if isinstance(exc, AdmissionRefused):
+        answer = error_answer(row.status, str(exc), type=_limit(exc), code=row.code)
+        answer.headers.append((b"retry-after", b"%d" % max(1, ceil(exc.retry_after))))
+        return answer
     param = "model" if isinstance(exc, UnknownModel) else getattr(exc, "param", None)
     return error_answer(row.status, row.text or str(exc), type=row.type, code=row.code, param=param)
+
+
+def _limit(exc: AdmissionRefused) -> str:
+    """As OpenAI names them: a limit on requests or one on tokens."""
+    return "tokens" if exc.reason == "tokens" else "requests"
 
 
 def _of_engine(busy: UpstreamBusy) -> Answer:
@@ -79,6 +101,8 @@ def error_answer(
 ) -> Answer:
     """OpenAI's error body."""
     answer = json_answer(status, {"error": {"message": message, "type": type, "param": param, "code": code}})
+    if status == 401:
+        answer.headers.append((b"www-authenticate", b"Bearer"))
     if status == 503:
         answer.headers.append((b"retry-after", str(RETRY_AFTER).encode()))
     return answer

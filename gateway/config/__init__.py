@@ -1,17 +1,24 @@
 """Every setting with its unit and default; a section is a module."""
 
+from gateway.config.admission import AdmissionConfig, KeyConfig
 from gateway.config.audit import AuditConfig
 from gateway.config.discovery import Discovery
 from gateway.config.index import IndexConfig
 from gateway.config.limits import Ejection, Limits, Probing
+from gateway.config.listen import Listen
 from gateway.config.models import CustomProfile, ModelConfig
 from gateway.config.page import Page
 from gateway.config.read import ConfigError, load, parse
 from gateway.config.replicas import ReplicaConfig
+<<<<<<< HEAD
 from gateway.config.settings import Config, Listen
 from gateway.config.traffic_log import TrafficLogConfig
+=======
+from gateway.config.settings import Config
+>>>>>>> 1af0430 (Admission: keys, rates, a queue, salts; credentials of replicas, TLS, aliases, gzip bodies, the way a request took)
 
 __all__ = [
+    "AdmissionConfig",
     "AuditConfig",
     "Config",
     "ConfigError",
@@ -19,6 +26,7 @@ __all__ = [
     "Discovery",
     "Ejection",
     "IndexConfig",
+    "KeyConfig",
     "Limits",
     "Listen",
     "ModelConfig",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import Field, HttpUrl
+from pydantic import Field, HttpUrl, SecretStr
 
 from gateway.config.section import Section
 from gateway.kv.sources import Source
@@ -45,6 +45,8 @@ class ReplicaConfig(Section):
     """the group it belongs to, for `models.*.pools`"""
     weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     """how much it takes, beside others: requests in flight count divided by it"""
+    api_key: SecretStr | None = None
+    """sent to it in place of the client's key"""
     draining: bool = False
     """whether it gets no new requests, only what refers to answers it keeps"""
 

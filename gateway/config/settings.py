@@ -3,27 +3,26 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
+from gateway.config.admission import AdmissionConfig
 from gateway.config.audit import AuditConfig
 from gateway.config.discovery import Discovery
 from gateway.config.index import IndexConfig
 from gateway.config.l2 import L2
 from gateway.config.limits import Ejection, Limits, Probing
+from gateway.config.listen import Listen
 from gateway.config.models import CustomProfile, ModelConfig
 from gateway.config.page import Page
 from gateway.config.replicas import ReplicaConfig
 from gateway.config.saturation import Saturation
 from gateway.config.section import PolicyName, Seconds, Section
+<<<<<<< HEAD
 from gateway.config.traffic_log import TrafficLogConfig
+=======
+from gateway.config.tls import UpstreamTLS
+>>>>>>> 1af0430 (Admission: keys, rates, a queue, salts; credentials of replicas, TLS, aliases, gzip bodies, the way a request took)
 from routing.cost import PROFILES, Profile, profile_from_ms
-
-
-class Listen(Section):
-    """Where the gateway answers."""
-
-    host: str = "0.0.0.0"
-    port: Annotated[int, Field(ge=0, le=65535)] = 8080
 
 
 class Config(Section):
@@ -67,6 +66,13 @@ class Config(Section):
     traffic_log: TrafficLogConfig | None = None
     """where requests are written down for `kvgate report`; nowhere where absent"""
     ejection: Ejection = Field(default_factory=Ejection)
+    upstream_api_key: SecretStr | None = None
+    """for all replicas that have none of their own"""
+    upstream_tls: UpstreamTLS = Field(default_factory=UpstreamTLS)
+    aliases: Mapping[str, str] = Field(default_factory=dict)
+    """further names of models: what clients may say -> what replicas serve"""
+    admission: AdmissionConfig | None = None
+    """who may send what; absent: everybody everything"""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     def policy_for(self, model: str | None) -> str:

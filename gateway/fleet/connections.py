@@ -1,13 +1,15 @@
 """Connections to a replica as the configuration has them."""
 
+import ssl
+
 from gateway.config import Limits as RequestLimits
 from gateway.relay.limits import Limits
 from gateway.relay.origin import Origin
 from gateway.relay.pool import Pool
 
 
-def make_pool(url: str, limits: RequestLimits) -> Pool:
-    """A replica's pool. url: scheme and authority."""
+def make_pool(url: str, limits: RequestLimits, tls: ssl.SSLContext) -> Pool:
+    """A replica's pool. url: scheme and authority. tls: used for https."""
     return Pool(
         Origin.parse(url),
         Limits(
@@ -17,4 +19,5 @@ def make_pool(url: str, limits: RequestLimits) -> Pool:
             keep_alive=limits.idle_connection,
             connections=limits.max_connections,
         ),
+        tls,
     )

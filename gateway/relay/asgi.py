@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from gateway.errors import BodyTooLarge, ClientGone
+from gateway.relay.client import Peer
 from gateway.relay.exchange import Exchange
 from gateway.relay.upstream import RawHeaders
 
@@ -37,6 +39,20 @@ def connection_scope(transport: asyncio.BaseTransport) -> Scope:
         "server": tuple(server[:2]) if isinstance(server, tuple) else None,
         "client": tuple(client[:2]) if isinstance(client, tuple) else None,
     }
+
+
+def answerer(app: Any, connection: Scope, state: Mapping[str, Any]) -> Callable[[Exchange], Awaitable[None]]:
+    """What answers the requests of a connection. state: the application's own, for ASGI."""
+    if state:
+        connection["state"] = state
+    asgi = partial(run_asgi, app, connection)
+    return partial(app.answer, asgi=asgi) if isinstance(app, Direct) else asgi
+
+
+def peer_of(scope: Scope) -> Peer:
+    """Where a connection comes from."""
+    client = scope.get("client")
+    return client[0].encode("ascii", "replace") if client else b"unknown", scope.get("scheme", "http").encode("ascii")
 
 
 async def run_asgi(app: AsgiApp, connection: Scope, exchange: Exchange) -> None:
@@ -89,6 +105,7 @@ class AsgiClient:
         self.target: bytes = b"%b?%b" % (scope["raw_path"], query) if query else scope["raw_path"]
         self.headers: Sequence[tuple[bytes, bytes]] = scope["headers"]
         self.fields: Mapping[bytes, bytes] = dict(reversed(self.headers))
+        self.peer: Peer = peer_of(scope)
         self.gone = False
         self._receive = receive
         self._send = send

@@ -5,6 +5,9 @@ from typing import Protocol
 
 from gateway.relay.upstream import RawHeaders
 
+Peer = tuple[bytes, bytes]
+"""A client's address, and by which scheme it came"""
+
 
 class Client(Protocol):
     """One request. The application starts an answer, writes its parts, and drains between them while `full`.
@@ -35,6 +38,11 @@ class Client(Protocol):
     @property
     def fields(self) -> Mapping[bytes, bytes]:
         """The headers by name, the first of each."""
+        ...
+
+    @property
+    def peer(self) -> Peer:
+        """Where it comes from: the other end of the connection."""
         ...
 
     @property

@@ -7,6 +7,7 @@ from typing import Protocol
 from urllib.parse import unquote
 
 from gateway.errors import BodyTooLarge, ClientGone
+from gateway.relay.client import Peer
 from gateway.relay.headers import message_head, origin_form
 from gateway.relay.status import FAILED, STATUS_LINES
 from gateway.relay.upstream import RawHeaders
@@ -18,6 +19,7 @@ class Line(Protocol):
     """What an exchange asks of the client's connection."""
 
     full: bool
+    peer: Peer
 
     def write(self, data: bytes) -> None: ...
     async def drain(self) -> None: ...
@@ -34,30 +36,10 @@ class Exchange:
     """
 
     __slots__ = (
-        "_bodiless",
-        "_chunked",
-        "_head",
-        "_hung_up",
-        "_left",
-        "_line",
-        "_loop",
-        "_parts",
-        "_waiter",
-        "awaits_continue",
-        "body_ended",
-        "buffered",
-        "complete",
-        "fields",
-        "gone",
-        "headers",
-        "keep_alive",
-        "method",
-        "path",
-        "started",
-        "target",
-        "task",
-        "version",
-    )
+        "_bodiless", "_chunked", "_head", "_hung_up", "_left", "_line", "_loop", "_parts", "_waiter",
+        "awaits_continue", "body_ended", "buffered", "complete", "fields", "gone", "headers", "keep_alive", "method",
+        "path", "peer", "started", "target", "task", "version",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -86,6 +68,7 @@ class Exchange:
         self.started = False
         self.complete = False
         self.gone = False
+        self.peer = line.peer
         self._line = line
         self._loop = loop
         self._parts: list[bytes] = []

@@ -5,7 +5,9 @@ from typing import Protocol
 
 from gateway.relay.account import Accounts
 from gateway.relay.busy import busy
+from gateway.relay.credentials import Credentials
 from gateway.relay.deadline import answered_within, ended_within
+from gateway.relay.forwarded import VIA, forwarded
 from gateway.relay.headers import request_headers
 from gateway.relay.inbound import Inbound
 from gateway.relay.pool import Pool
@@ -40,12 +42,14 @@ class Forwarder:
         pools: Pools,
         accounts: Accounts,
         withdraw: Callable[[Decision], None],
+        credentials: Credentials,
         now: Callable[[], float],
     ) -> None:
         self._withdraw = withdraw
         self._fleet = fleet
         self._pools = pools
         self._accounts = accounts
+        self._credentials = credentials
         self._now = now
 
     async def forward(
@@ -70,7 +74,8 @@ class Forwarder:
         timer = None
         try:
             pool = self._pools.pool(decision.engine.replica)
-            own = [(b"x-request-id", inbound.id.encode("latin-1"))]
+            own = [(b"x-request-id", inbound.id.encode("latin-1")), *forwarded(client)]
+            own += self._credentials.headers(decision.engine.replica)
             if engine.replica.ranks > 1:
                 own.append((RANK_HEADER, b"%d" % decision.engine.rank))
             headers = request_headers(
@@ -78,6 +83,7 @@ class Forwarder:
                 authority=pool.authority,
                 length=None if client.method == "GET" else len(inbound.body),
                 plain=inbound.hide_usage,
+                withheld=self._credentials.withheld,
                 extra=own,
             )
             with watch:
@@ -119,6 +125,7 @@ def decision_headers(inbound: Inbound, decision: Decision) -> list[tuple[bytes, 
         (b"x-request-id", inbound.id.encode("latin-1")),
         (b"x-kvgate-replica", decision.engine.replica.encode()),
         (b"x-kvgate-policy", decision.policy.encode()),
+        (b"via", VIA),
     ]
     if decision.cached_tokens is not None:
         headers.append((b"x-kvgate-cached-tokens", b"%d" % decision.cached_tokens))

@@ -31,15 +31,23 @@ def origin_form(target: bytes) -> bytes:
 
 
 def request_headers(
-    headers: RawHeaders, *, authority: bytes, length: int | None, plain: bool = False, extra: RawHeaders = ()
+    headers: RawHeaders,
+    *,
+    authority: bytes,
+    length: int | None,
+    plain: bool = False,
+    withheld: tuple[bytes, ...] = (),
+    extra: RawHeaders = (),
 ) -> list[tuple[bytes, bytes]]:
     """A client's headers as the replica gets them: hop-by-hop and our own out, Host and Content-Length set right.
 
     headers: names in lower case. authority: the replica's. length: of the body in bytes, None for a request without.
     plain: the gateway will look into the answer, so the client's Accept-Encoding must not get it compressed.
+    withheld: not for replicas, in lower case.
     extra: set by the gateway; they replace the client's of the same names (lower case).
     """
-    dropped = _union(_NOT_FORWARDED, (b"accept-encoding",) if plain else (), tuple([name for name, _ in extra]))
+    also = (*withheld, b"accept-encoding") if plain else withheld
+    dropped = _union(_NOT_FORWARDED, also, tuple([name for name, _ in extra]))
     named: frozenset[bytes] = frozenset()
     kept = [(b"host", authority)]
     for pair in headers:

@@ -3,27 +3,27 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any, cast
 
 import httptools
 import uvicorn
 from uvicorn.server import ServerState
 
-from gateway.relay.asgi import Direct, connection_scope, run_asgi
+from gateway.relay.asgi import answerer, connection_scope, peer_of
+from gateway.relay.client import Peer
+from gateway.relay.connections import Connections
 from gateway.relay.exchange import Exchange
+from gateway.relay.flow import Flow
 from gateway.relay.headers import message_head
-from gateway.relay.timer import Deadline
+from gateway.relay.patience import Patience
 
 HEAD_BYTES = 65_536
 """Limit of a request's line and headers, and of what comes between two parts of its body."""
 BODY_BYTES = 65_536
 """Of a body that the application has not taken yet; above it the socket is not read."""
-HEAD_SECONDS = 30.0
-"""From a request's first byte to the end of its head."""
 
 
-class ServerProtocol(asyncio.Protocol):
+class ServerProtocol(Flow):
     """For uvicorn's `http=`. Requests of one connection are answered one after the other.
 
     uvicorn's settings that count: `timeout_keep_alive`, and those of the server itself. An offer to upgrade is ignored
@@ -36,25 +36,26 @@ class ServerProtocol(asyncio.Protocol):
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
+        connections: Connections | None = None,
     ) -> None:
-        self.full = False
+        super().__init__(_loop or asyncio.get_running_loop())
+        self.peer: Peer = (b"", b"")
         self._app = config.loaded_app
-        self._keep_alive = config.timeout_keep_alive
+        self._connections = connections or Connections()
+        self._may_stay = False
         self._server = server_state
         self._app_state = app_state
-        self._loop = _loop or asyncio.get_running_loop()
-        self._deadline = Deadline(self._loop, self._expired)
+        self._patience = Patience(self._loop, self._connections, config.timeout_keep_alive, self._expired)
         self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
         self._answer: Callable[[Exchange], Awaitable[None]] | None = None
-        self._writable: asyncio.Future[None] | None = None
         self._running: Exchange | None = None
         self._reading: Exchange | None = None
         self._queue: deque[Exchange] = deque()
         self._paused = False
         self._between = 0
         self._url = b""
-        self._in_head = self._times_head = False
+        self._in_head = False
         self._headers: list[tuple[bytes, bytes]] = []
         self._unparsed = 0
 
@@ -71,11 +72,13 @@ class ServerProtocol(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._server.connections.add(cast(Any, self))
         scope = connection_scope(transport)
-        if self._app_state:
-            scope["state"] = self._app_state
-        asgi = partial(run_asgi, self._app, scope)
-        self._answer = partial(self._app.answer, asgi=asgi) if isinstance(self._app, Direct) else asgi
-        self._deadline.set(self._keep_alive)
+        self.peer = peer_of(scope)
+        self._may_stay = self._connections.opened(self.peer[0])
+        if not self._may_stay:
+            self._refuse(b"429 Too Many Requests", None)
+            return
+        self._answer = answerer(self._app, scope, self._app_state)
+        self._patience.for_the_first()
 
     def data_received(self, data: bytes) -> None:
         if self._parser is None:
@@ -87,36 +90,31 @@ class ServerProtocol(asyncio.Protocol):
         except httptools.HttpParserUpgrade as exc:
             self._leave_parser(data[exc.args[0] :])
         except httptools.HttpParserError:
-            self._refuse(b"400 Bad Request")
+            self._refuse(b"400 Bad Request", "malformed")
         else:
             if self._between > HEAD_BYTES:
-                self._refuse(b"431 Request Header Fields Too Large")
-            elif self._in_head and not self._times_head:
-                self._times_head = True
-                self._deadline.set(HEAD_SECONDS)
+                self._refuse(b"431 Request Header Fields Too Large", "head_size")
+            elif self._in_head:
+                self._patience.for_a_head()
+            elif self._reading is not None and not self._reading.body_ended:
+                self._patience.for_a_body(len(data), paused=self._paused)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.connections.discard(cast(Any, self))
+        if self._may_stay:
+            self._connections.closed(self.peer[0])
         self._parser = None
-        self._deadline.close()
+        self._patience.close()
         self.resume_writing()
         for exchange in (self._running, *self._queue):
             if exchange is not None:
                 exchange.disconnect()
         self._queue.clear()
 
-    def pause_writing(self) -> None:
-        self.full = True
-
-    def resume_writing(self) -> None:
-        self.full = False
-        if self._writable is not None and not self._writable.done():
-            self._writable.set_result(None)
-
     # the parser's side
 
     def on_message_begin(self) -> None:
-        self._in_head, self._times_head = True, False
+        self._in_head = True
         self._url = b""
         self._headers = []
 
@@ -129,8 +127,7 @@ class ServerProtocol(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         parser = self._parser
         assert parser is not None
-        if self._times_head:
-            self._deadline.clear()
+        self._patience.satisfied()
         self._in_head, self._between = False, 0
         version = parser.get_http_version()
         keep_alive = version != "1.0" and parser.should_keep_alive()
@@ -154,6 +151,7 @@ class ServerProtocol(asyncio.Protocol):
     def on_message_complete(self) -> None:
         assert self._parser is not None
         self._between = 0
+        self._patience.satisfied()
         if self._reading is not None and not self._parser.should_upgrade():
             self._reading.end_body()
 
@@ -163,15 +161,11 @@ class ServerProtocol(asyncio.Protocol):
         if self._transport is not None and not self._transport.is_closing():  # uvloop takes a late write amiss
             self._transport.write(data)
 
-    async def drain(self) -> None:
-        """Wait until the client has taken what was written, or has gone."""
-        self._writable = self._loop.create_future()
-        await self._writable
-
     def resume(self) -> None:
         if self._paused and self._transport is not None and not self._transport.is_closing():
             self._paused = False
             self._transport.resume_reading()
+            self._patience.resumed()
 
     def answered(self, exchange: Exchange) -> None:
         self._server.total_requests += 1
@@ -181,7 +175,7 @@ class ServerProtocol(asyncio.Protocol):
         elif self._queue:
             self._run(self._queue.popleft())
         else:
-            self._deadline.set(self._keep_alive)
+            self._patience.for_the_next()
         if not self._queue:
             self.resume()
 
@@ -204,8 +198,10 @@ class ServerProtocol(asyncio.Protocol):
             self._paused = True
             self._transport.pause_reading()
 
-    def _refuse(self, status: bytes) -> None:
+    def _refuse(self, status: bytes, reason: str | None) -> None:
         """What came is no request: read no more, and say so if nothing else is being said."""
+        if reason is not None:
+            self._connections.refused(reason)
         self._parser = None
         self._queue.clear()
         running, reading = self._running, self._reading
@@ -226,7 +222,7 @@ class ServerProtocol(asyncio.Protocol):
         self._reading.keep_alive = False
         fields = self._reading.fields
         if b"transfer-encoding" in fields:
-            self._refuse(b"501 Not Implemented")
+            self._refuse(b"501 Not Implemented", "malformed")
             return
         self._unparsed = int(fields.get(b"content-length") or 0)
         self._take_unparsed(rest)
@@ -245,6 +241,8 @@ class ServerProtocol(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
-    def _expired(self) -> None:
-        if self._running is None:
+    def _expired(self, reason: str | None) -> None:
+        if reason is not None:
+            self._refuse(b"408 Request Timeout", reason)
+        elif self._running is None:
             self._close()

@@ -3,11 +3,11 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import httpx
 from fake_replica import FakeReplica, fake_replica
-from processes import Running, all_joined, eventually, gateway_process
+from gateway_here import Here, gateway_here
+from processes import eventually
 
 CHAT = "/v1/chat/completions"
 ASLEEP = 'vllm:engine_sleep_state{engine="0",sleep_state="awake"} 0.0\n'
@@ -24,36 +24,27 @@ class Pair:
 
     one: FakeReplica
     other: FakeReplica
-    gateway: Running
-    client: httpx.AsyncClient
+    here: Here
 
     async def post(self, **fields: object) -> httpx.Response:
-        return await self.client.post(self.gateway.url + CHAT, json=body(**fields))  # type: ignore[arg-type]
-
-    async def metric(self, name: str) -> dict[str, float]:
-        """A metric's values by labels."""
-        text = (await self.client.get(self.gateway.url + "/metrics")).text
-        lines = [line.removeprefix(name).rsplit(" ", 1) for line in text.splitlines() if line.startswith(name + "{")]
-        return {labels: float(value) for labels, value in lines}
+        return await self.here.client.post(self.here.url + CHAT, json=body(**fields))  # type: ignore[arg-type]
 
     async def states(self) -> dict[str, str]:
         """Each replica's state, by its URL."""
-        found = [labels for labels, value in (await self.metric("kvgate_replica_state")).items() if value]
+        found = [labels for labels, value in (await self.here.metric("kvgate_replica_state")).items() if value]
         return {"http://" + labels.split('"')[1]: labels.split('"')[3] for labels in found}
 
 
 @asynccontextmanager
-async def pair(folder: Path, **settings: object) -> AsyncIterator[Pair]:
+async def pair(**settings: object) -> AsyncIterator[Pair]:
     async with fake_replica() as one, fake_replica() as other:
         replicas = [{"url": one.url}, {"url": other.url}]
-        merged = {"policy": "round-robin", "replicas": replicas, "log_level": "warning", **settings}
-        async with gateway_process(merged, folder) as gateway, httpx.AsyncClient(timeout=30) as client:
-            await all_joined(gateway.url, 2)
-            yield Pair(one, other, gateway, client)
+        async with gateway_here({"replicas": replicas, **settings}, joined=2) as here:
+            yield Pair(one, other, here)
 
 
-async def test_requests_that_make_every_engine_fail_take_nobody_away(tmp_path: Path) -> None:
-    async with pair(tmp_path) as world:
+async def test_requests_that_make_every_engine_fail_take_nobody_away() -> None:
+    async with pair() as world:
         world.one.status = world.other.status = 500
         for number in range(40):
             assert (await world.post(number=number // 20 * number)).status_code == 500
@@ -61,11 +52,11 @@ async def test_requests_that_make_every_engine_fail_take_nobody_away(tmp_path: P
         world.one.status = world.other.status = 0
         for _ in range(4):
             assert (await world.post()).status_code == 200
-        assert await world.metric("kvgate_ejections_total") == {}
+        assert await world.here.metric("kvgate_ejections_total") == {}
 
 
-async def test_one_that_fails_where_the_other_does_not_rests_and_comes_back(tmp_path: Path) -> None:
-    async with pair(tmp_path, ejection={"rest": 0.2}) as world:
+async def test_one_that_fails_where_the_other_does_not_rests_and_comes_back() -> None:
+    async with pair(ejection={"rest": 0.2}) as world:
         world.one.status = 500
         for number in range(12):
             await world.post(number=number)
@@ -80,8 +71,8 @@ async def test_one_that_fails_where_the_other_does_not_rests_and_comes_back(tmp_
         await eventually(back, "it gets requests again")
 
 
-async def test_errors_of_the_client_take_nobody_away(tmp_path: Path) -> None:
-    async with pair(tmp_path, ejection={"failures": 1}) as world:
+async def test_errors_of_the_client_take_nobody_away() -> None:
+    async with pair(ejection={"failures": 1}) as world:
         for status in (400, 404, 422, 429):
             world.one.status = status
             for _ in range(4):
@@ -89,8 +80,8 @@ async def test_errors_of_the_client_take_nobody_away(tmp_path: Path) -> None:
         assert set((await world.states()).values()) == {"ready"}
 
 
-async def test_what_one_takes_not_now_the_other_gets(tmp_path: Path) -> None:
-    async with pair(tmp_path) as world:
+async def test_what_one_takes_not_now_the_other_gets() -> None:
+    async with pair() as world:
         world.one.status = 503
         for _ in range(8):
             assert (await world.post()).status_code == 200
@@ -102,18 +93,18 @@ async def test_what_one_takes_not_now_the_other_gets(tmp_path: Path) -> None:
         assert set((await world.states()).values()) == {"ready"}
 
 
-async def test_a_retry_budget_ends_retries_and_says_so(tmp_path: Path) -> None:
-    async with pair(tmp_path, limits={"retry_share": 0, "retry_reserve": 2}) as world:
+async def test_a_retry_budget_ends_retries_and_says_so() -> None:
+    async with pair(limits={"retry_share": 0, "retry_reserve": 2}) as world:
         world.one.status = 503
         answers = [(await world.post()).status_code for _ in range(10)]
         refused = answers.count(503)
         assert 0 < refused <= 8
-        assert await world.metric("kvgate_retries_refused_total") == {'{reason="budget"}': refused}
-        assert sum((await world.metric("kvgate_retries_total")).values()) == 2
+        assert await world.here.metric("kvgate_retries_refused_total") == {'{reason="budget"}': refused}
+        assert sum((await world.here.metric("kvgate_retries_total")).values()) == 2
 
 
-async def test_one_that_sleeps_or_is_paused_gets_nothing_until_it_is_awake(tmp_path: Path) -> None:
-    async with pair(tmp_path, probing={"interval": 0.05, "models_interval": 0.1}) as world:
+async def test_one_that_sleeps_or_is_paused_gets_nothing_until_it_is_awake() -> None:
+    async with pair(probing={"interval": 0.05, "models_interval": 0.1}) as world:
 
         async def becomes(state: str) -> None:
             async def holds() -> bool:
@@ -140,8 +131,8 @@ async def test_one_that_sleeps_or_is_paused_gets_nothing_until_it_is_awake(tmp_p
         assert not await none_goes_there()
 
 
-async def test_a_request_has_a_time_in_all(tmp_path: Path) -> None:
-    async with pair(tmp_path, limits={"total_timeout": 0.3}) as world:
+async def test_a_request_has_a_time_in_all() -> None:
+    async with pair(limits={"total_timeout": 0.3}) as world:
         assert (await world.post(behaviour="never answer")).status_code == 504
         answer = await world.post(behaviour="stream for ever", stream=True)
         assert '"code": 504' in answer.text.splitlines()[-2]

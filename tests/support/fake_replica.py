@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gzip
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ _STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-
 
 @dataclass
 class FakeReplica:
-    """requests: bodies of the POSTs it got. open: how many of them it works on.
+    """requests: bodies of the POSTs it got; heads: their heads; raw: as they came. open: how many of them it works on.
 
     gets: what it answers to GETs, by path: JSON, or text where it is a string; 404 to all others.
     status: what it answers to every POST instead, if not 0.
@@ -27,6 +28,8 @@ class FakeReplica:
 
     url: str = ""
     requests: list[Mapping[str, object]] = field(default_factory=list)
+    heads: list[str] = field(default_factory=list)
+    raw: list[bytes] = field(default_factory=list)
     open: int = 0
     gets: dict[str, object] = field(default_factory=lambda: {"/v1/models": _MODELS, "/health": {}})
     status: int = 0
@@ -73,7 +76,11 @@ class FakeReplica:
             writer.write(_whole(404, {}))
             await writer.drain()
             return True
-        request = json.loads(raw)
+        self.heads.append(head)
+        self.raw.append(raw)
+        gzipped = "content-encoding: gzip" in head
+        form = "content-type: multipart/" in head
+        request = {} if form else json.loads(gzip.decompress(raw) if gzipped else raw)
         self.requests.append(request)
         self.open += 1
         try:

@@ -1,0 +1,34 @@
+"""Builds what admission consists of from the configuration."""
+
+from collections.abc import Callable
+
+from gateway.admission.admission import Admission
+from gateway.admission.gate import Gate
+from gateway.admission.quota import Quota
+from gateway.admission.tenants import Keys
+from gateway.config import AdmissionConfig, Config
+from gateway.metrics import Metrics
+
+
+def admission(config: Config, metrics: Metrics, now: Callable[[], float]) -> Admission | None:
+    """Keys, limits and the queue; None where everybody may send everything. now: seconds of a monotonic clock."""
+    wanted = config.admission
+    if wanted is None:
+        return None
+    gate = Gate(wanted.max_in_flight, wanted.queue, wanted.queue_timeout)
+    return Admission(_keys(wanted), Quota(now), gate, metrics, client_salt=wanted.client_salt, now=now)
+
+
+def changed(admission: Admission | None, config: AdmissionConfig | None) -> bool:
+    """Take in changed settings. Returns False where that needs a new start: there was none, or shall be none."""
+    if admission is None or config is None:
+        return admission is None and config is None
+    admission.reload(_keys(config), client_salt=config.client_salt)
+    admission.gate.resize(config.max_in_flight, config.queue, config.queue_timeout)
+    return True
+
+
+def _keys(config: AdmissionConfig) -> Keys | None:
+    if not config.asks_for_keys:
+        return None
+    return Keys((key.sha256, key.tenant()) for key in config.all_keys())

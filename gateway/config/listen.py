@@ -1,0 +1,30 @@
+"""Where the gateway answers, and what clients' connections may take."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from gateway.config.section import Seconds, Section
+
+Port = Annotated[int, Field(ge=0, le=65535)]
+
+
+class Listen(Section):
+    """Sockets and the bounds on what comes through them."""
+
+    host: str = "0.0.0.0"
+    port: Port = 8080
+    admin_port: Port | None = None
+    """where operators call; absent: at the same port as clients, without what changes anything"""
+    admin_host: str | None = None
+    """absent: the same"""
+    idle_timeout: Seconds = 75.0
+    """seconds that a client's connection may be unused; longer than a load balancer keeps it"""
+    head_timeout: Seconds = 30.0
+    """seconds in which a request's head must have come"""
+    body_timeout: Seconds = 30.0
+    """seconds in which a body must end, or bring 16 KiB more"""
+    connections_per_address: Annotated[int, Field(gt=0)] | None = None
+    """from one address at once; absent: no limit, as behind a load balancer"""
+    drain_delay: Annotated[float, Field(ge=0)] = 0.0
+    """seconds between not being ready any more and taking no new connections, for load balancers to notice"""

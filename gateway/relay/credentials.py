@@ -1,0 +1,55 @@
+"""What requests carry to prove to a replica who sends them."""
+
+from collections.abc import Generator
+
+import httpx
+
+from gateway.config import Config
+from gateway.fleet.probe import replica_id
+from gateway.relay.upstream import RawHeaders
+from routing.types import ReplicaId
+
+_CLIENTS_KEY = (b"authorization", b"x-api-key")
+
+
+class Credentials:
+    """withheld: headers of clients that no replica gets to see."""
+
+    def __init__(self, config: Config) -> None:
+        common = config.upstream_api_key
+        self._common = common.get_secret_value() if common is not None else None
+        self._keys = {
+            replica_id(replica.origin): replica.api_key.get_secret_value()
+            for replica in config.replicas
+            if replica.api_key is not None
+        }
+        ours = config.admission is not None and config.admission.asks_for_keys
+        self.withheld = _CLIENTS_KEY if ours else ()
+
+    def key(self, replica: ReplicaId) -> str | None:
+        """What the replica wants to see, if it wants anything."""
+        return self._keys.get(replica, self._common)
+
+    def headers(self, replica: ReplicaId) -> RawHeaders:
+        """The same as a request carries it."""
+        key = self.key(replica)
+        return () if key is None else [(b"authorization", b"Bearer " + key.encode())]
+
+
+class ReplicaAuth(httpx.Auth):
+    """The same for what the gateway itself asks replicas."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """httpx's: add the replica's key, if it has one."""
+        key = self._credentials.key(replica_id(str(request.url)))
+        if key is not None:
+            request.headers["Authorization"] = f"Bearer {key}"
+        yield request
+
+
+def client(config: Config) -> httpx.AsyncClient:
+    """For all that the gateway itself asks replicas."""
+    return httpx.AsyncClient(auth=ReplicaAuth(Credentials(config)), verify=config.upstream_tls.context())

@@ -1,0 +1,176 @@
+"""What clients may not do to the gateway."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+from fake_replica import FakeReplica, fake_replica
+from gateway_here import Here, gateway_here, until
+
+CHAT = b"/v1/chat/completions"
+BODY = b'{"model": "fake", "messages": []}'
+
+
+@dataclass
+class World:
+    fake: FakeReplica
+    here: Here
+
+    async def say(self, *parts: bytes) -> bytes:
+        """Everything that the gateway answers to these bytes until it closes the connection."""
+        reader, writer = await self.connect()
+        try:
+            for part in parts:
+                writer.write(part)
+                await writer.drain()
+            return await asyncio.wait_for(reader.read(), 20.0)
+        finally:
+            writer.close()
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        host, port = self.here.url.removeprefix("http://").split(":")
+        return await asyncio.open_connection(host, int(port))
+
+    async def ended(self) -> set[str]:
+        rows = await self.here.metric("kvgate_connections_refused_total")
+        return {row.split('"')[1] for row in rows}
+
+
+@asynccontextmanager
+async def world(**settings: object) -> AsyncIterator[World]:
+    async with fake_replica() as fake, gateway_here({"replicas": [{"url": fake.url}], **settings}) as here:
+        yield World(fake, here)
+
+
+def request(*headers: bytes, body: bytes = b"", line: bytes = b"POST %b HTTP/1.1" % CHAT) -> bytes:
+    return b"\r\n".join([line, b"host: x", *headers, b"", body])
+
+
+LENGTH = b"content-length: %d" % len(BODY)
+SMUGGLED = b"0\r\n\r\nGET /admin HTTP/1.1\r\nhost: x\r\n\r\n"
+
+
+AMBIGUOUS = {
+    "length and chunks": request(LENGTH, b"transfer-encoding: chunked", body=SMUGGLED),
+    "chunks and length": request(b"transfer-encoding: chunked", LENGTH, body=SMUGGLED),
+    "two lengths": request(LENGTH, b"content-length: 5", body=BODY),
+    "a list of lengths": request(b"content-length: 33, 33", body=BODY),
+    "a length with a sign": request(b"content-length: +33", body=BODY),
+    "a length in hexadecimal": request(b"content-length: 0x21", body=BODY),
+    "a length below nothing": request(b"content-length: -1", body=BODY),
+    "a length without end": request(b"content-length: 99999999999999999999", body=BODY),
+    "chunks not last": request(b"transfer-encoding: chunked, identity", body=SMUGGLED),
+    "an unknown encoding": request(b"transfer-encoding: xchunked", body=SMUGGLED),
+    "a space before the colon": request(b"transfer-encoding : chunked", body=SMUGGLED),
+    "a folded header": request(LENGTH, b"x: a", b" folded", body=BODY),
+    "a bare line feed": request(b"x: a\ny: b", LENGTH, body=BODY),
+    "a null byte": request(b"x: a\x00b", LENGTH, body=BODY),
+    "a bare carriage return": request(b"x: a\ry: b", LENGTH, body=BODY),
+    "a chunk size of letters": request(b"transfer-encoding: chunked", body=b"zz\r\nxx\r\n0\r\n\r\n"),
+    "a chunk size below nothing": request(b"transfer-encoding: chunked", body=b"-1\r\nx\r\n0\r\n\r\n"),
+    "a chunk without end": request(b"transfer-encoding: chunked", body=b"fffffffffffffffff\r\nx\r\n0\r\n\r\n"),
+    "a chunk longer than it says": request(b"transfer-encoding: chunked", body=b"1\r\nxy\r\n0\r\n\r\n"),
+    "chunks with bare line feeds": request(b"transfer-encoding: chunked", body=b"1\nx\n0\n\n"),
+    "two versions": b"POST %b HTTP/1.1 HTTP/1.1\r\nhost: x\r\n\r\n" % CHAT,
+    "a version that is none": b"POST %b HTTP/9.9\r\nhost: x\r\n\r\n" % CHAT,
+    "TLS": b"\x16\x03\x01\x02\x00\x01",
+}
+
+
+async def test_what_two_parsers_could_read_differently_is_refused() -> None:
+    async with world() as at:
+        answers = {name: await at.say(sent) for name, sent in AMBIGUOUS.items()}
+        wrong = {name for name, answer in answers.items() if not answer.startswith(b"HTTP/1.1 400 ")}
+        assert not wrong
+        assert {answer.count(b"HTTP/1.1") for answer in answers.values()} == {1}
+        assert not at.fake.requests
+        assert await at.here.metric("kvgate_connections_refused_total") == {'{reason="malformed"}': len(AMBIGUOUS)}
+
+
+async def test_who_is_too_slow_is_let_go_and_counted() -> None:
+    listen = {"head_timeout": 0.1, "body_timeout": 0.1}
+    async with world(listen=listen) as at:
+        assert await at.say() == b""
+        assert (await at.say(b"POST / HTT")).startswith(b"HTTP/1.1 408 ")
+        assert (await at.say(request(LENGTH, body=BODY[:5]))).startswith(b"HTTP/1.1 408 ")
+        assert await at.ended() == {"head_time", "body_time"}
+        assert await at.here.metric("kvgate_requests_total") == {
+            '{model="",outcome="client_gone",policy="",replica="",status=""}': 1.0
+        }
+
+
+async def test_a_body_that_keeps_coming_has_its_time() -> None:
+    async with world(listen={"body_timeout": 0.4}) as at:
+        reader, writer = await at.connect()
+        body = BODY[:-1] + b' , "pad": "' + b"x" * 100_000 + b'"}'
+        writer.write(request(b"content-length: %d" % len(body), b"connection: close"))
+        for start in range(0, len(body), 20_000):
+            await asyncio.sleep(0.15)
+            writer.write(body[start : start + 20_000])
+        assert (await asyncio.wait_for(reader.read(), 20.0)).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+
+
+async def test_one_address_has_so_many_connections() -> None:
+    async with world(listen={"connections_per_address": 3}) as at:
+        kept = [await at.connect() for _ in range(2)]
+        await at.here.client.get(at.here.url + "/healthz")
+        assert (await at.say()).startswith(b"HTTP/1.1 429 ")
+        kept[0][1].close()
+
+        async def another() -> bool:
+            head = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+            return (await at.say(head)).startswith(b"HTTP/1.1 200 ")
+
+        end = asyncio.get_running_loop().time() + 20.0
+        while not await another():
+            assert asyncio.get_running_loop().time() < end
+        kept[1][1].close()
+        assert await at.ended() == {"per_address"}
+
+
+@pytest.mark.parametrize("opening", [b"[", b'{"a":', b'[{"a":'])
+async def test_what_is_nested_without_end_is_a_400(opening: bytes) -> None:
+    async with world() as at:
+        body = b'{"model": "fake", "messages": [], "x": ' + opening * 200_000
+        answer = await at.here.client.post(at.here.url + CHAT.decode(), content=body)
+        assert (answer.status_code, answer.json()["error"]["type"]) == (400, "invalid_request_error")
+
+
+async def test_a_body_in_chunks_is_counted_as_it_comes() -> None:
+    async with world(limits={"body_bytes": 1000}) as at:
+        chunk = b"64\r\n" + b"x" * 100 + b"\r\n"
+        answer = await at.say(
+            request(b"transfer-encoding: chunked", b"connection: close", body=chunk * 11), b"0\r\n\r\n"
+        )
+        assert answer.startswith(b"HTTP/1.1 413 ")
+        stated = await at.say(request(b"content-length: 1001", b"connection: close"), b"x" * 1001)
+        assert stated.startswith(b"HTTP/1.1 413 ")
+        assert not at.fake.requests
+
+
+async def test_what_operators_call_is_elsewhere_when_they_have_a_port() -> None:
+    async with world(listen={"admin_port": 0}) as at:
+        for path in ("/metrics", "/index", "/docs", "/openapi.json", "/anything", "/explain"):
+            answer = await at.here.client.get(at.here.url + path)
+            assert (answer.status_code, answer.json()["error"]["code"]) == (404, "unknown_url")
+        for path in ("/healthz", "/readyz"):
+            assert (await at.here.client.get(at.here.url + path)).status_code == 200
+
+
+async def test_one_that_is_told_to_stop_says_so_lets_streams_end_and_takes_no_more() -> None:
+    async with world(listen={"drain_delay": 0.3}) as at:
+        body = json.dumps({"model": "fake", "messages": [], "stream": True, "behaviour": "stream for ever"})
+        async with at.here.client.stream("POST", at.here.url + CHAT.decode(), content=body) as running:
+            chunks = running.aiter_raw()
+            await anext(chunks)
+            at.here.server.should_exit = True
+            await until(lambda: at.here.gateway.stopping, "it is not ready any more")
+            ready = await at.here.client.get(at.here.url + "/readyz")
+            assert (ready.status_code, ready.json()["missing"]) == (503, ["the gateway stops"])
+            await until(lambda: not at.here.server.servers[0].is_serving(), "it takes no connections")
+            for _ in range(5):
+                assert b"data:" in await anext(chunks)
