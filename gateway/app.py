@@ -134,21 +134,9 @@ class Gateway:
         attempts = Attempts(self._chooser, forwarder, self.health, config.limits, self.metrics, random, monotonic)
         self._admission = admission(config, self.metrics, monotonic)
         self.openai = OpenAI(
-<<<<<<< HEAD
-            self._chooser,
-            self._fleet,
-            attempts,
-            config.limits,
-            self.metrics,
-            StoredAnswers(),
-            monotonic,
-            reads_all=self._traffic is not None,
-        )
-=======
             self._chooser, self._fleet, attempts, config.limits, self.metrics, StoredAnswers(), self._admission,
-            config.aliases, monotonic,
+            config.aliases, monotonic, reads_all=self._traffic is not None,
         )  # fmt: skip
->>>>>>> 1af0430 (Admission: keys, rates, a queue, salts; credentials of replicas, TLS, aliases, gzip bodies, the way a request took)
         self.admin = create_admin(self._fleet, holding, self._chooser, self.metrics, self, monotonic)
         self.admin.include_router(page.router)
         if l2 and l2.routes:

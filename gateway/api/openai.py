@@ -143,7 +143,10 @@ class OpenAI:
         total = self._limits.total_timeout
         deadline = None if total is None else request.arrived + total
         raw = intake.sent(plain)
-        inbound = Inbound(client, request.id, model or "", raw, hide_usage, request.arrived, single, deadline, tenant)
+        inbound = Inbound(
+            client, request.id, model or "", raw, hide_usage, request.arrived, single, deadline, reading.route.prompts,
+            tenant,
+        )  # fmt: skip
         holder = self._stored.holder(stored_id(path, body.previous_response_id))
         route = reading.route._replace(replica=holder, session=session(client.fields, body))
         outcome, replica = await self._attempts.run(inbound, route, found, policy, watch)

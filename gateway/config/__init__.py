@@ -10,12 +10,8 @@ from gateway.config.models import CustomProfile, ModelConfig
 from gateway.config.page import Page
 from gateway.config.read import ConfigError, load, parse
 from gateway.config.replicas import ReplicaConfig
-<<<<<<< HEAD
-from gateway.config.settings import Config, Listen
-from gateway.config.traffic_log import TrafficLogConfig
-=======
 from gateway.config.settings import Config
->>>>>>> 1af0430 (Admission: keys, rates, a queue, salts; credentials of replicas, TLS, aliases, gzip bodies, the way a request took)
+from gateway.config.traffic_log import TrafficLogConfig
 
 __all__ = [
     "AdmissionConfig",

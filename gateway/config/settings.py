@@ -17,11 +17,8 @@ from gateway.config.page import Page
 from gateway.config.replicas import ReplicaConfig
 from gateway.config.saturation import Saturation
 from gateway.config.section import PolicyName, Seconds, Section
-<<<<<<< HEAD
-from gateway.config.traffic_log import TrafficLogConfig
-=======
 from gateway.config.tls import UpstreamTLS
->>>>>>> 1af0430 (Admission: keys, rates, a queue, salts; credentials of replicas, TLS, aliases, gzip bodies, the way a request took)
+from gateway.config.traffic_log import TrafficLogConfig
 from routing.cost import PROFILES, Profile, profile_from_ms
 
 

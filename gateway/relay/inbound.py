@@ -24,10 +24,7 @@ class Inbound(NamedTuple):
     """one prompt and one answer to it; of several, vLLM reports the cached tokens of only one"""
     deadline: float | None = None
     """when the answer must be complete, by the same clock; None for no limit"""
-<<<<<<< HEAD
     prompts: Sequence[Prompt] = ()
     """what the choice knew of the prompts: lengths and blocks"""
-=======
     tenant: str = ""
     """whose key it came with; "" where no keys are asked for"""
->>>>>>> 1af0430 (Admission: keys, rates, a queue, salts; credentials of replicas, TLS, aliases, gzip bodies, the way a request took)
