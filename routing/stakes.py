@@ -23,6 +23,8 @@ TOLERATED = 0.02
 """Share of a cache by which it may be fuller than the emptiest at no cost."""
 WORK = 0.3
 """Seconds that a second of prefill costs those who come later while nobody waits."""
+QUEUED = 2.0
+"""Requests of each engine's queue that count as coming later, at most: of a long queue most are served elsewhere."""
 STAYING = 2.0
 """Decode steps that a conversation rather waits than moves: to wait for one under way, and for its own."""
 LEFT_BEHIND = 0.5
@@ -36,7 +38,7 @@ class Standing(NamedTuple):
     emptiest: float
     """share of its cache that the emptiest engine has in fresh use"""
     waiting: float
-    """requests that wait for their first token, for each engine"""
+    """requests that wait for their first token, for each engine, up to `QUEUED`"""
 
 
 NOTHING_STANDS = Standing(0.0, 0.0)
@@ -60,7 +62,7 @@ class Stakes:
     def standing(self, engines: Sequence[Engine], now: float) -> Standing:
         """What all candidates are compared with. engines: at least one."""
         waiting = sum(engine.load.pending + engine.load.others_waiting for engine in engines) / len(engines)
-        return Standing(min(self._share(engine, now) for engine in engines), waiting)
+        return Standing(min(self._share(engine, now) for engine in engines), min(waiting, QUEUED))
 
     def of(self, engine: Engine, new_blocks: int, left: int, standing: Standing, now: float) -> Stake:
         """What is at stake if the engine gets a prompt.

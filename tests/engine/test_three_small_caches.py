@@ -60,8 +60,8 @@ def test_the_fleets_memory_is_used_as_one(
 ) -> None:
     for replica in small:
         control.post(f"{replica.url}/reset_prefix_cache").raise_for_status()
-        # The cleared event goes out with the next step.
-        control.post(f"{replica.url}/v1/completions", json={"model": MODEL, "prompt": "x", "max_tokens": 1})
+        # The cleared event goes out with the next step; a block is stored, so that it tells its size.
+        control.post(f"{replica.url}/v1/completions", json={"model": MODEL, "prompt": "x " * 40, "max_tokens": 1})
         settled(front, replica, 0)
     threads = Threads(front.url, SHAPES[name], seed, control)
     threads.play(in_flight)
