@@ -13,6 +13,7 @@ import httpx
 from gateway.admission.parts import admission, changed
 from gateway.api.admin import create_admin
 from gateway.api.openai import OpenAI
+from gateway.api.replicas import replica_routes
 from gateway.choosing import Chooser
 from gateway.config import Config, ReplicaConfig
 from gateway.fleet.auditor import Auditor
@@ -137,7 +138,11 @@ class Gateway:
             self._chooser, self._fleet, attempts, config.limits, self.metrics, StoredAnswers(), self._admission,
             config.aliases, monotonic, reads_all=self._traffic is not None,
         )  # fmt: skip
-        self.admin = create_admin(self._fleet, holding, self._chooser, self.metrics, self, monotonic)
+        self.admin = create_admin(
+            self._fleet, holding, self._chooser, self.metrics, self, config.limits.body_bytes, monotonic
+        )
+        changeable = config.listen.admin_port is not None
+        self.admin.include_router(replica_routes(self._fleet, self.health, monotonic, changeable=changeable))
         self.admin.include_router(page.router)
         if l2 and l2.routes:
             self.admin.include_router(l2.routes)

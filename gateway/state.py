@@ -35,6 +35,7 @@ class StateCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         """One family for each metric, all engines in it."""
         yield self._states()
+        yield self._connections()
         yield from self._engines()
         yield from self._streams()
 
@@ -47,6 +48,18 @@ class StateCollector(Collector):
         )
         for replica, state in self._health.states(self._now()):
             family.add_metric((replica, state), 1.0)
+        return family
+
+    def _connections(self) -> Metric:
+        family = GaugeMetricFamily(
+            "kvgate_upstream_connections",
+            "Connections to a replica: in_use, idle; queued: requests that wait for one",
+            None,
+            ("replica", "state"),
+        )
+        for replica, pool in self._membership.pools().items():
+            for state, count in (("in_use", pool.in_use), ("idle", pool.idle), ("queued", pool.queued)):
+                family.add_metric((replica, state), count)
         return family
 
     def _engines(self) -> Iterator[Metric]:

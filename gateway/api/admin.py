@@ -11,7 +11,7 @@ from gateway.api.parse import parse, session
 from gateway.api.refusal import refusal
 from gateway.api.token_ids import without_ids
 from gateway.choosing import Chooser
-from gateway.errors import BadRequest
+from gateway.errors import BadRequest, BodyTooLarge
 from gateway.l2.names import tags_of
 from gateway.metrics import Metrics
 from routing.errors import RoutingError
@@ -38,9 +38,9 @@ class Readiness(Protocol):
 
 
 def create_admin(
-    fleet: Fleet, index: Holding, chooser: Chooser, metrics: Metrics, readiness: Readiness, now: Clock
+    fleet: Fleet, index: Holding, chooser: Chooser, metrics: Metrics, readiness: Readiness, limit: int, now: Clock
 ) -> FastAPI:
-    """The admin surface over the parts that it shows."""
+    """The admin surface over the parts that it shows. limit: bytes that a body may have."""
     app = FastAPI(title="kvgate", description="What the gateway is doing, and why a request would go where it goes.")
 
     @app.get("/healthz", summary="Whether the process answers")
@@ -78,7 +78,7 @@ def create_admin(
     @app.post("/explain", summary="Where a request would go and why; nothing is sent")
     async def explain(request: Request, endpoint: str = "/v1/chat/completions") -> Response:
         try:
-            raw = await request.body()
+            raw = await _body(request, limit)
             body = parse(raw)
             raw = without_ids(raw, body.kv_transfer_params)
             policy = chooser.policy(body.model, request.headers.get("x-kvgate-policy"))
@@ -92,3 +92,13 @@ def create_admin(
             return Response(answer.body, answer.status, {k.decode(): v.decode() for k, v in answer.headers})
 
     return app
+
+
+async def _body(request: Request, limit: int) -> bytes:
+    parts, size = [], 0
+    async for part in request.stream():
+        parts.append(part)
+        size += len(part)
+        if size > limit:
+            raise BodyTooLarge(f"The request body has more than the limit of {limit} bytes.")
+    return b"".join(parts)

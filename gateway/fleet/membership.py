@@ -84,6 +84,10 @@ class Membership:
         """The connections to a member. Raises KeyError for one who has left."""
         return self._pools[replica]
 
+    def pools(self) -> Mapping[ReplicaId, Pool]:
+        """The connections to every member."""
+        return self._pools
+
     def join(self, replica: Replica, sources: Mapping[int, Source]) -> None:
         """Take a replica in, or what changed about it. sources: where each rank's events are, by rank."""
         if replica.id not in self._pools:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import httpx
 import pytest
 from fake_replica import FakeReplica, fake_replica
 from gateway_here import Here, gateway_here, until
@@ -174,3 +175,34 @@ async def test_one_that_is_told_to_stop_says_so_lets_streams_end_and_takes_no_mo
             await until(lambda: not at.here.server.servers[0].is_serving(), "it takes no connections")
             for _ in range(5):
                 assert b"data:" in await anext(chunks)
+
+
+async def test_an_operator_takes_a_replica_out_and_back_where_clients_cant() -> None:
+    async with (
+        fake_replica() as one,
+        fake_replica() as other,
+        gateway_here(
+            {"replicas": [{"url": one.url}, {"url": other.url}], "listen": {"admin_port": 0}}, joined=2
+        ) as here,
+        httpx.AsyncClient(transport=httpx.ASGITransport(here.gateway.admin), base_url="http://admin") as operator,
+    ):
+        id = one.url.removeprefix("http://")
+        assert (await here.client.post(f"{here.url}/replicas/{id}/drain")).status_code == 404
+        assert (await operator.post(f"/replicas/{id}/drain")).json()["state"] == "draining"
+        for _ in range(4):
+            assert (await here.client.post(here.url + CHAT.decode(), content=BODY)).status_code == 200
+        assert (len(one.requests), len(other.requests)) == (0, 4)
+        assert (await operator.post(f"/replicas/{id}/resume")).json()["state"] == "ready"
+        for _ in range(4):
+            await here.client.post(here.url + CHAT.decode(), content=BODY)
+        assert len(one.requests) == 2
+        assert (await operator.post("/replicas/nobody:1/drain")).status_code == 404
+        states = {row["replica"]: row["state"] for row in (await operator.get("/replicas")).json()}
+        assert set(states.values()) == {"ready"}
+
+
+async def test_where_operators_have_no_port_nothing_can_be_changed() -> None:
+    async with world() as at:
+        id = at.fake.url.removeprefix("http://")
+        assert (await at.here.client.get(at.here.url + "/replicas")).json()[0]["state"] == "ready"
+        assert (await at.here.client.post(f"{at.here.url}/replicas/{id}/drain")).status_code == 404

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import gzip
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 _MODELS = {"object": "list", "data": [{"id": "fake", "object": "model", "created": 0, "owned_by": "vllm"}]}
@@ -18,12 +18,16 @@ _ANSWER = {
 _STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
+Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[bool]]
+"""Answers one request; returns whether the connection is kept."""
+
+
 @dataclass
 class FakeReplica:
     """requests: bodies of the POSTs it got; heads: their heads; raw: as they came. open: how many of them it works on.
 
     gets: what it answers to GETs, by path: JSON, or text where it is a string; 404 to all others.
-    status: what it answers to every POST instead, if not 0.
+    status: what it answers to every POST instead, if not 0. script: says itself what is answered to every POST.
     """
 
     url: str = ""
@@ -33,6 +37,7 @@ class FakeReplica:
     open: int = 0
     gets: dict[str, object] = field(default_factory=lambda: {"/v1/models": _MODELS, "/health": {}})
     status: int = 0
+    script: Script | None = None
     _server: asyncio.Server | None = None
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -84,6 +89,8 @@ class FakeReplica:
         self.requests.append(request)
         self.open += 1
         try:
+            if self.script is not None:
+                return await self.script(reader, writer)
             if self.status:
                 writer.write(_whole(self.status, {"error": {"message": "as the test says", "code": self.status}}))
                 await writer.drain()

@@ -1,6 +1,7 @@
 """A whole gateway on a real socket, in the test's own process."""
 
 import asyncio
+import importlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -49,8 +50,12 @@ async def until(condition: Callable[[], object], what: str) -> None:
 @asynccontextmanager
 async def gateway_here(settings: Mapping[str, object], *, joined: int = 1) -> AsyncIterator[Here]:
     """A gateway with these settings until left. joined: how many replicas are waited for."""
+    # A gateway that ended may still be importing it in a thread, and two imports at once it does not survive.
+    importlib.import_module("transformers").AutoTokenizer  # noqa: B018
     listen = {"host": "127.0.0.1", "port": 0, **dict(settings.get("listen", {}))}  # type: ignore[call-overload]
-    config = Config.model_validate({"policy": "round-robin", **settings, "listen": listen})
+    # Whatever else this process does meanwhile is no fault of a replica.
+    probing = {"timeout": DEADLINE, **dict(settings.get("probing", {}))}  # type: ignore[call-overload]
+    config = Config.model_validate({"policy": "round-robin", **settings, "listen": listen, "probing": probing})
     made: list[Gateway] = []
 
     async def note(gateway: Gateway) -> None:
