@@ -36,4 +36,5 @@ class L2Metrics:
         self.fullness = gauge("used_ratio", "How full it is, 0 to 1")
         self.mismatch = gauge("mismatch", "1 while no stored file could have been made with the settings", "model")
         self.prefetches = counter("prefetches", "Prefetches asked of LMCache's servers, by outcome", "outcome")
+        self.load_scale = gauge("load_scale", "Load times as observed, over those of the settings", "model")
         self.false_ratio = gauge("false_hint_ratio", "Share of the latest promised loads that did not come")

@@ -21,6 +21,7 @@ from gateway.l2.workers import Saturated, Workers
 from gateway.relay.account import Ended
 from routing.decision import Prompt, RouteRequest
 from routing.fleet import Fleet
+from routing.load_fit import LoadFit
 from routing.shared import NOTHING_SHARED, SharedPrefix
 from routing.types import ReplicaId
 
@@ -41,6 +42,7 @@ class Place:
     """when it may be looked for again"""
     comparison: Comparison | None = None
     """where its files can be listed"""
+    fit: LoadFit = field(default_factory=LoadFit)
 
 
 class Stored(NamedTuple):
@@ -141,6 +143,7 @@ class SharedStorage:
 
     def ended(self, ended: Ended) -> None:
         """A request is over: did what was promised come?"""
+        self._fit(ended)
         decision, outcome = ended.decision, ended.outcome
         if not decision.l2_tokens:
             return
@@ -151,6 +154,17 @@ class SharedStorage:
             self._health.hint(ended.inbound.model, false=True)
         elif usage and usage.cached_tokens is not None and decision.cached_tokens is not None and ended.inbound.single:
             self._health.hint(ended.inbound.model, false=usage.cached_tokens < decision.cached_tokens)
+
+    def _fit(self, ended: Ended) -> None:
+        """Learn from a stream's first token how long loads take, if the request had its engine for itself."""
+        place, prediction = self._places.get(ended.inbound.model), ended.decision.prediction
+        alone = prediction.queue == prediction.decode == prediction.load == 0.0
+        if place is None or not alone or ended.ttft is None or not ended.outcome.done:
+            return
+        usage, promised = ended.outcome.usage, ended.decision.cached_tokens
+        if usage is not None and usage.cached_tokens == promised:
+            place.fit.observe(ended.ttft, prediction.prefill, prediction.shared)
+            self._metrics.load_scale.labels(ended.inbound.model).set(place.fit.scale)
 
     def _ask(
         self,
@@ -201,8 +215,13 @@ class SharedStorage:
         scheme, settings = place.scheme, place.settings
         if scheme is None:
             return NOTHING_SHARED
+        scale = place.fit.scale
         return SharedPrefix(
-            chunks * scheme.chunk, scheme.chunk, settings.load_base, settings.seconds_per_token, settings.min_tokens
+            chunks * scheme.chunk,
+            scheme.chunk,
+            settings.load_base * scale,
+            settings.seconds_per_token * scale,
+            settings.min_tokens,
         )
 
 

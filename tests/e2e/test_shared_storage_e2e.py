@@ -22,7 +22,9 @@ class Fleet:
         self._client = client
 
     async def ask(self, url: str, prompt: list[int] = PROMPT) -> httpx.Response:
-        body = {"model": "sim", "prompt": prompt, "max_tokens": 1}
+        return await self.post(url, {"model": "sim", "prompt": prompt, "max_tokens": 1})
+
+    async def post(self, url: str, body: dict[str, Any]) -> httpx.Response:
         return await self._client.post(f"{url}/v1/completions", json=body)
 
     async def explain(self) -> dict[str, Any]:
@@ -83,6 +85,17 @@ async def test_what_a_replica_stored_is_predicted_and_loaded_elsewhere(tmp_path:
         assert again.headers["x-kvgate-l2-ms"].startswith("load=1.0 saved=")
         assert again.json()["usage"]["prompt_tokens_details"]["cached_tokens"] == 768
         assert 'kvgate_l2_hints_total{model="sim",outcome="delivered"} 1.0' in await world.metrics()
+
+
+async def test_load_times_are_learned_from_streams(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as world:
+        body = {"model": "sim", "prompt": PROMPT, "max_tokens": 1, "stream": True}
+
+        async def learned() -> bool:
+            await world.post(world.gateway, body)
+            return 'kvgate_l2_load_scale{model="sim"}' in await world.metrics()
+
+        await eventually(learned, "a prediction came true, on an engine that was idle")
 
 
 async def test_files_that_were_cut_off_promise_nothing(tmp_path: Path) -> None:
