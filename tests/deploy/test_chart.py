@@ -125,6 +125,20 @@ def test_the_role_allows_what_discovery_needs_and_nothing_else() -> None:
 
 
 @needs_helm
+@pytest.mark.parametrize("values", [(), ("--values", str(FULL))])
+def test_what_operators_call_has_a_port_and_a_service_of_its_own(values: tuple[str, ...]) -> None:
+    objects = rendered(*values)
+    (container,) = the("Deployment", objects)["spec"]["template"]["spec"]["containers"]
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"]["port"] == "admin"
+    services = [body for body in objects if body["kind"] == "Service" and not body["metadata"]["name"].endswith("key")]
+    for service in services:
+        admin = [port for port in service["spec"]["ports"] if port["targetPort"] == "admin"]
+        assert bool(admin) == service["metadata"]["name"].endswith("-admin")
+        assert not admin or service["spec"].get("type", "ClusterIP") == "ClusterIP"
+
+
+@needs_helm
 def test_curvine_is_mounted_read_only() -> None:
     pod = the("Deployment", rendered("--values", str(FULL)))["spec"]["template"]["spec"]
     (volume,) = (volume for volume in pod["volumes"] if volume["name"] == "curvine")
@@ -170,7 +184,12 @@ async def test_what_it_configures_starts_kvgate(tmp_path: Path) -> None:
     port = free_port()
     async with fake_replica() as fake:
         # Where there is no API to ask, the replica is named; the rest is as the chart has it.
-        options = ("--set", f"containerPort={port}", "--set-json", f'config={{"replicas": [{{"url": "{fake.url}"}}]}}')
+        options = (
+            "--set",
+            f"containerPort={port},adminPort={free_port()}",
+            "--set-json",
+            f'config={{"replicas": [{{"url": "{fake.url}"}}]}}',
+        )
         file = tmp_path / "config.yaml"
         file.write_text(configuration(rendered(*options)))
         arguments = ["serve", "--config", str(file)]
@@ -181,8 +200,10 @@ async def test_what_it_configures_starts_kvgate(tmp_path: Path) -> None:
 
 
 @needs_helm
-def test_what_it_configures_with_all_values_is_understood() -> None:
-    config = parse(configuration(rendered("--values", str(FULL), "--set", "keysSecret=")))
+def test_what_it_configures_with_all_values_is_understood(tmp_path: Path) -> None:
+    (tmp_path / "keys.yaml").write_text("[]")
+    text = configuration(rendered("--values", str(FULL)))
+    config = parse(text.replace("/etc/kvgate-keys", str(tmp_path)))
     (source,) = config.discovery.kubernetes
     assert (source.namespaces, source.pods, source.port) == (("ml", "ml-batch"), "app=vllm", "http")
     assert config.l2 is not None

@@ -70,7 +70,7 @@ redis://{{ include "kvgate.fullname" . }}-valkey:6379/0
 {{- $_ := set $kubernetes "pods" . -}}
 {{- end -}}
 {{- $derived := dict
-      "listen" (dict "port" (int .Values.containerPort))
+      "listen" (dict "port" (int .Values.containerPort) "admin_port" (int .Values.adminPort))
       "discovery" (dict "kubernetes" (list $kubernetes))
       "limits" (dict "drain" (int .Values.drainSeconds)) -}}
 {{- with include "kvgate.redisUrl" . -}}
