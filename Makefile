@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: check test soak test-engine bench demo docs setup clean manifests
+.PHONY: check test soak chaos test-engine bench demo docs setup clean manifests
 
 setup: $(READY)
 
@@ -25,6 +25,11 @@ test: $(READY)
 STEPS ?= 20000
 soak: $(READY)
 	KVGATE_STEPS=$(STEPS) $(BIN)/pytest tests/gateway/kv/test_fleet_histories.py
+
+# Gateways and replicas as processes that are killed under traffic: make chaos SECONDS=600.
+SECONDS ?= 60
+chaos: $(READY)
+	KVGATE_CHAOS_SECONDS=$(SECONDS) $(BIN)/pytest -rP tests/chaos
 
 # A real vLLM on the CPU; its venv (3.6 GB) is made once, in a cache folder.
 test-engine: $(READY)

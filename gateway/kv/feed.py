@@ -52,7 +52,7 @@ class Feed:
     """
 
     def __init__(
-        self, *, replayable: bool, patience: float = 5.0, quiet: float = 5.0, room: int = 4096,
+        self, *, replayable: bool, patience: float = 5.0, quiet: float = 2.0, room: int = 4096,
         kept: Position | None = None,
     ) -> None:  # fmt: skip
         self._replayable = replayable

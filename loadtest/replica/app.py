@@ -41,6 +41,7 @@ def create_app(model: Model, driver: Driver, text: Text, speaker: Speaker, publi
             Route("/load", operations.load),
             Route("/kv_event_sources", operations.kv_event_sources),
             Route("/reset_prefix_cache", operations.reset_prefix_cache, methods=["POST"]),
+            Route("/simulated/held", operations.held, methods=["POST"]),
             Route("/tokenize", operations.tokenize, methods=["POST"]),
             Route("/detokenize", operations.detokenize, methods=["POST"]),
         ],

@@ -10,6 +10,7 @@ from loadtest.replica.calls import Model, bad_request, chat_tokens, check_model,
 from loadtest.replica.driver import Driver
 from loadtest.replica.exposition import CONTENT_TYPE, exposition
 from loadtest.replica.publisher import HIGH_WATER_MARK, Publisher
+from loadtest.replica.request import Request
 from loadtest.replica.text import Text
 
 VERSION = "0.33.0"
@@ -68,6 +69,17 @@ class Operations:
 
     async def reset_prefix_cache(self, request: HttpRequest) -> Response:
         return JSONResponse({"success": self._driver.engine.reset_prefix_cache()})
+
+    async def held(self, request: HttpRequest) -> Response:
+        """No engine's route: what the cache really holds, for tests. `prompts`: token ids of each."""
+        cache = self._driver.engine.cache
+        asked = [Request("held", prompt, [1], cache.block_size) for prompt in read(await request.body())["prompts"]]
+        return JSONResponse(
+            {
+                "gpu_blocks": len(cache.pool.cached_hashes()),
+                "cached_tokens": [len(cache.find(one)) * cache.block_size for one in asked],
+            }
+        )
 
     async def tokenize(self, request: HttpRequest) -> Response:
         fields = read(await request.body())
