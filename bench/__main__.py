@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-BENCHES = ("relay", "decide", "turn", "stall", "ingest", "l2_probe", "l2_published", "observing")
+BENCHES = ("relay", "decide", "turn", "stall", "ingest", "loop_under_ingest", "l2_probe", "l2_published", "observing")
 
 
 def main() -> int:

@@ -14,16 +14,18 @@ WITHIN = 5.0
 async def seconds_until_right(
     gateways: Sequence[Child], replicas: Sequence[Child], prompts: Sequence[Sequence[int]], *, patience: float
 ) -> tuple[float, list[str]]:
-    """How long it takes, with no requests under way; and what is still wrong where that is longer than `patience`."""
+    """How long it takes, with no requests under way, at most about `patience`; and what was wrong at the last."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     async with httpx.AsyncClient(timeout=10.0) as http:
         truth = {one.url.removeprefix("http://"): await _held(http, one, prompts) for one in replicas}
+        last: list[str] = []
         while True:
             wrong = [fault for gateway in gateways for fault in await _wrong(http, gateway, truth, prompts)]
             elapsed = loop.time() - began
             if not wrong or elapsed > patience:
-                return elapsed, wrong
+                return elapsed, last
+            last = wrong
             await asyncio.sleep(0.1)
 
 
