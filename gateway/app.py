@@ -117,7 +117,7 @@ class Gateway:
         )  # fmt: skip
         check = ParityCheck(client)
         canary = Canary(self._fleet, self._library, check, config.parity_interval, self.metrics, monotonic)
-        self._requests = RequestLog(sys.stderr)
+        self._requests = RequestLog(sys.stderr, config.log_format)
         page = PageParts(
             lambda: self._config, self.degraded, self._set_policy, self._fleet, self.health, holding, self._membership,
             self.metrics.registry, self._l2.faults if self._l2 else list,
@@ -195,6 +195,8 @@ class Gateway:
         """Stop what runs beside the requests."""
         if self._redis:
             await self._redis.close()
+        if self._admission:
+            await self._admission.close()
         self._discovery.close()
         self._canary_task.cancel()
         if self._l2:

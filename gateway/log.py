@@ -4,6 +4,8 @@ import logging
 import sys
 import time
 
+import msgspec
+
 _FORMAT = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
@@ -29,12 +31,27 @@ class _Formatter(logging.Formatter):
         return self._times.text(record.created)
 
 
-def configure(level: str) -> None:
-    """Send the program's log to standard error. level: debug, info, warning or error."""
+class _JSONFormatter(logging.Formatter):
+    _times = Times()
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {
+            "time": self._times.text(record.created),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(fields).decode()
+
+
+def configure(level: str, form: str) -> None:
+    """Send the program's log to standard error. level: debug, info, warning or error. form: json or text."""
     # What the format does not show need not be looked up for each line.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Formatter(_FORMAT))
+    handler.setFormatter(_JSONFormatter() if form == "json" else _Formatter(_FORMAT))
     logging.basicConfig(level=level.upper(), handlers=[handler])
     # One line for each request to a replica's /metrics would drown what matters.
     logging.getLogger("httpx").setLevel(logging.WARNING)

@@ -45,6 +45,17 @@ class Metrics:
         self.duration = histogram(
             "request_duration_seconds", "Arrival to the end of the answer", _SECONDS, "model", "policy", "replica"
         )
+        self.itl = histogram(
+            "itl_seconds", "Between two tokens of a stream, on average", _SECONDS, "model", "policy", "replica"
+        )
+        self.overhead = histogram(
+            "overhead_seconds",
+            "Arrival to the asking for a connection, without waiting in the queue",
+            _MILLIS,
+            "model",
+            "policy",
+            "replica",
+        )
         self.decision = histogram("decision_seconds", "Arrival to the choice of a replica", _MILLIS, "policy")
         self.retries = counter(
             "retries", "Requests sent again because nothing had been done, by who got them then", "replica"
@@ -62,6 +73,9 @@ class Metrics:
             "reason",
         )
         self.queue_time = histogram("queue_seconds", "In the gateway's own queue", _SECONDS)
+        self.shared_limit_faults = counter(
+            "shared_limit_faults", "Times that limits began to be counted by this gateway alone: Redis did not answer"
+        )
         self.prompt_tokens = counter("prompt_tokens", "Prompt tokens as the engine counted them", "model", "policy")
         self.cached_tokens = counter(
             "cached_tokens", "Prompt tokens that the engine did not prefill", "model", "policy"

@@ -26,7 +26,7 @@ def serve(config: Config, path: Path | None, complete: Callable[[Config], Config
     path: the file to read again on SIGHUP and when it changes; complete: puts the command line over what it says.
     Returns the exit status.
     """
-    log.configure(config.log_level)
+    log.configure(config.log_level, config.log_format)
     beside: list[Beside] = [settle_memory]
     if path is not None:
         beside.append(partial(follow, path, complete))

@@ -30,9 +30,11 @@ EVERYBODY = Tenant("")
 class Place:
     """A request that was let in. Given back once, synchronously, however it ends."""
 
-    __slots__ = ("_admission", "_estimate", "_left", "tenant")
+    __slots__ = ("_admission", "_estimate", "_left", "tenant", "waited")
 
-    def __init__(self, admission: "Admission", tenant: Tenant, estimate: int) -> None:
+    def __init__(self, admission: "Admission", tenant: Tenant, estimate: int, waited: float) -> None:
+        """waited: seconds in the queue."""
+        self.waited = waited
         self._admission = admission
         self.tenant = tenant
         self._estimate = estimate
@@ -129,8 +131,13 @@ class Admission:
             if isinstance(exc, AdmissionRefused):
                 self._refused(tenant, exc.reason)
             raise
-        self._queue_time.observe(self._now() - since)
-        return Place(self, tenant, estimate)
+        waited = self._now() - since
+        self._queue_time.observe(waited)
+        return Place(self, tenant, estimate, waited)
+
+    async def close(self) -> None:
+        """End what runs beside the requests."""
+        await self._quotas.close()
 
     def left(self, tenant: Tenant, tokens: int) -> None:
         """A request that was let in ended. tokens: taken beyond the estimate."""

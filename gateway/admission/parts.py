@@ -4,10 +4,12 @@ from collections.abc import Callable
 
 from gateway.admission.admission import Admission
 from gateway.admission.gate import Gate
-from gateway.admission.quota import Quota
+from gateway.admission.quota import Quota, Quotas
+from gateway.admission.shared_quota import SharedQuota
 from gateway.admission.tenants import Keys
-from gateway.config import AdmissionConfig, Config
+from gateway.config import AdmissionConfig, Config, IndexConfig
 from gateway.metrics import Metrics
+from gateway.redis.connect import connect
 
 
 def admission(config: Config, metrics: Metrics, now: Callable[[], float]) -> Admission | None:
@@ -16,7 +18,18 @@ def admission(config: Config, metrics: Metrics, now: Callable[[], float]) -> Adm
     if wanted is None:
         return None
     gate = Gate(wanted.max_in_flight, wanted.queue, wanted.queue_timeout)
-    return Admission(_keys(wanted), Quota(now), gate, metrics, client_salt=wanted.client_salt, now=now)
+    return Admission(
+        _keys(wanted), _quotas(config.index, metrics, now), gate, metrics, client_salt=wanted.client_salt, now=now
+    )
+
+
+def _quotas(index: IndexConfig, metrics: Metrics, now: Callable[[], float]) -> Quotas:
+    """Counted in the Redis that the gateways share, if they do."""
+    local = Quota(now)
+    if index.redis_url is None:
+        return local
+    failed = metrics.shared_limit_faults.labels().inc
+    return SharedQuota(connect(index), local, index.key_prefix, index.deadline_ms / 1e3, index.retry, failed, now)
 
 
 def changed(admission: Admission | None, config: AdmissionConfig | None) -> bool:

@@ -19,6 +19,10 @@ class Quotas(Protocol):
         """Take `tokens` more, or give them back where negative."""
         ...
 
+    async def close(self) -> None:
+        """End what runs beside the requests."""
+        ...
+
 
 class Quota:
     """Counts each tenant's requests and tokens.
@@ -54,6 +58,9 @@ class Quota:
         if tenant.tokens_per_minute is not None:
             now = self._now()
             self._bucket(tenant, "tokens", tenant.tokens_per_minute, now).take(tokens, now)
+
+    async def close(self) -> None:
+        """As `Quotas`; nothing runs."""
 
     def _bucket(self, tenant: Tenant, kind: str, per_minute: int, now: float) -> Bucket:
         key = (tenant.name, kind)

@@ -6,7 +6,7 @@ from random import getrandbits
 
 import msgspec
 
-from gateway.admission.admission import EVERYBODY, Admission
+from gateway.admission.admission import EVERYBODY, Admission, Place
 from gateway.api.intake import Asked, Intake, take_in
 from gateway.api.models import models
 from gateway.api.parse import Body, session
@@ -111,7 +111,7 @@ class OpenAI:
         plain = without_ids(plain, body.kv_transfer_params)
         watch = ClientWatch(client)
         if admission is None:
-            await self._send_on(request, intake, plain, "", watch)
+            await self._send_on(request, intake, plain, None, watch)
             return
         if method != "GET":
             admission.allow(tenant, named or model)
@@ -120,12 +120,12 @@ class OpenAI:
         place = await admission.enter(tenant, fields, len(plain), watch)
         usage = None
         try:
-            usage = await self._send_on(request, intake, plain, tenant.name, watch)
+            usage = await self._send_on(request, intake, plain, place, watch)
         finally:
             place.leave(usage)
 
     async def _send_on(
-        self, request: Asked, intake: Intake, plain: bytes, tenant: str, watch: ClientWatch
+        self, request: Asked, intake: Intake, plain: bytes, place: Place | None, watch: ClientWatch
     ) -> Usage | None:
         """Find out who holds the prompt and let one replica answer. plain: the body's text as it is to be sent."""
         client, body, model = request.client, intake.body, request.model
@@ -145,7 +145,7 @@ class OpenAI:
         raw = intake.sent(plain)
         inbound = Inbound(
             client, request.id, model or "", raw, hide_usage, request.arrived, single, deadline, reading.route.prompts,
-            tenant,
+            place.tenant.name if place else "", place.waited if place else 0.0,
         )  # fmt: skip
         holder = self._stored.holder(stored_id(path, body.previous_response_id))
         route = reading.route._replace(replica=holder, session=session(client.fields, body))

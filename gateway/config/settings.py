@@ -70,6 +70,8 @@ class Config(Section):
     """further names of models: what clients may say -> what replicas serve"""
     admission: AdmissionConfig | None = None
     """who may send what; absent: everybody everything"""
+    log_format: Literal["json", "text"] = "json"
+    """of each line"""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     def policy_for(self, model: str | None) -> str:

@@ -26,6 +26,10 @@ class Ended(NamedTuple):
     """seconds from arrival to the answer's first byte; None if none came"""
     duration: float
     """seconds from arrival to the end"""
+    overhead: float = 0.0
+    """of those, what the gateway itself took before it had the request sent; waiting in its queue is not in it"""
+    itl: float | None = None
+    """seconds between two tokens of a stream, on average; None where its tokens were not counted"""
 
 
 class Accounts:
@@ -48,8 +52,13 @@ class Accounts:
         """Look every series up again: some have ended."""
         self._books.cache_clear()
 
-    def ended(self, inbound: Inbound, decision: Decision, block_size: int, outcome: Outcome, now: float) -> None:
-        """A request that a replica answered is over. now: seconds of the clock that `inbound.arrived` is of."""
+    def ended(
+        self, inbound: Inbound, decision: Decision, block_size: int, outcome: Outcome, begun: float, now: float
+    ) -> None:
+        """A request that a replica answered is over.
+
+        begun: when the connection to the replica was asked for; now: both in seconds of `inbound.arrived`'s clock.
+        """
         book = self._books(inbound.model, decision.policy, decision.engine.replica)
         failed = outcome.failed or outcome.status >= 500
         how = "engine_error" if failed and outcome.ending is Ending.COMPLETE else outcome.ending.value
@@ -57,12 +66,17 @@ class Accounts:
         ttft = None if outcome.first_byte_at is None else outcome.first_byte_at - inbound.arrived
         book.requests(how, outcome.status).inc()
         book.duration.observe(duration)
+        overhead = begun - inbound.arrived - inbound.waited
+        book.overhead.observe(overhead)
+        itl = _itl(outcome, now)
+        if itl is not None:
+            book.itl.observe(itl)
         if ttft is not None:
             book.ttft.observe(ttft)
         if outcome.usage is not None:
             self._compare(book, inbound, decision, block_size, outcome.usage)
         if self._listeners:
-            ended = Ended(inbound, decision, outcome, how, ttft, duration)
+            ended = Ended(inbound, decision, outcome, how, ttft, duration, overhead, itl)
             for listener in self._listeners:
                 listener(ended)
 
@@ -88,6 +102,14 @@ class Accounts:
         book.prediction_error.observe(error / block_size)
 
 
+def _itl(outcome: Outcome, now: float) -> float | None:
+    """Of a stream that came to its end, since only of that the engine tells how many tokens it had."""
+    tokens = outcome.usage.completion_tokens if outcome.usage is not None else 0
+    if not outcome.done or outcome.first_byte_at is None or tokens < 2:
+        return None
+    return (now - outcome.first_byte_at) / (tokens - 1)
+
+
 class _Book:
     """The series of one model, policy and replica: to find a series by its labels is most of what counting costs."""
 
@@ -95,6 +117,8 @@ class _Book:
         self.requests = cache(lambda how, status: metrics.requests.labels(model, policy, replica, how, str(status)))
         self.duration = metrics.duration.labels(model, policy, replica)
         self.ttft = metrics.ttft.labels(model, policy, replica)
+        self.itl = metrics.itl.labels(model, policy, replica)
+        self.overhead = metrics.overhead.labels(model, policy, replica)
         self.prompt_tokens = metrics.prompt_tokens.labels(model, policy)
         self.cached_tokens = metrics.cached_tokens.labels(model, policy)
         self.uncached_tokens = metrics.uncached_tokens.labels(model, policy)

@@ -72,6 +72,7 @@ class Forwarder:
         lease = Lease(engine.load, decision.prompt_tokens, decision.new_tokens)
         answered = False
         timer = None
+        begun = inbound.arrived
         try:
             pool = self._pools.pool(decision.engine.replica)
             own = [(b"x-request-id", inbound.id.encode("latin-1")), *forwarded(client)]
@@ -86,6 +87,7 @@ class Forwarder:
                 withheld=self._credentials.withheld,
                 extra=own,
             )
+            begun = self._now()
             with watch:
                 answer = pool.send(client.method.encode("ascii"), client.target, headers, inbound.body)
                 upstream = await answered_within(self._left(inbound), answer)
@@ -111,7 +113,7 @@ class Forwarder:
                 timer.cancel()
             if not answered:
                 self._withdraw(decision)
-        self._accounts.ended(inbound, decision, engine.namespace.block_size, outcome, self._now())
+        self._accounts.ended(inbound, decision, engine.namespace.block_size, outcome, begun, self._now())
         return outcome
 
     def _left(self, inbound: Inbound) -> float | None:

@@ -28,3 +28,5 @@ class Inbound(NamedTuple):
     """what the choice knew of the prompts: lengths and blocks"""
     tenant: str = ""
     """whose key it came with; "" where no keys are asked for"""
+    waited: float = 0.0
+    """seconds in the gateway's own queue"""
