@@ -39,6 +39,7 @@ from gateway.relay.attempts import Attempts
 from gateway.relay.credentials import Credentials
 from gateway.relay.forward import Forwarder
 from gateway.request_log import RequestLog
+from gateway.savings import Savings
 from gateway.state import StateCollector
 from gateway.stored import StoredAnswers
 from gateway.traffic_log import TrafficLog
@@ -122,7 +123,7 @@ class Gateway:
             lambda: self._config, self.degraded, self._set_policy, self._fleet, self.health, holding, self._membership,
             self.metrics.registry, self._l2.faults if self._l2 else list,
         )  # fmt: skip
-        listeners = [auditor.ended, *page.listeners]
+        listeners = [auditor.ended, *page.listeners, Savings(self.metrics, config.speed()).ended]
         if logging.getLogger("kvgate.request").isEnabledFor(logging.INFO):
             listeners.append(self._requests.write)
         if self._l2:

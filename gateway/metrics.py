@@ -81,6 +81,13 @@ class Metrics:
             "cached_tokens", "Prompt tokens that the engine did not prefill", "model", "policy"
         )
         self.uncached_tokens = counter("uncached_tokens", "Prompt tokens that the engine prefilled", "model", "policy")
+        self.tenant_prompt_tokens = counter(
+            "tenant_prompt_tokens", "Prompt tokens of answers whose engine told what was cached", "tenant"
+        )
+        self.tenant_cached_tokens = counter("tenant_cached_tokens", "Of them, those that were not prefilled", "tenant")
+        self.tenant_saved_seconds = counter(
+            "tenant_saved_seconds", "Engine time that their prefill would have taken, by the profile", "tenant"
+        )
         self.prediction = counter(
             "predictions",
             "Answers whose cached tokens were compared with the prediction: exact, over or under",

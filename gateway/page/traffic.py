@@ -118,7 +118,7 @@ class Traffic:
         current.prompt_tokens += prompt
         current.cached_tokens += cached
         if cached:
-            current.saved += self._profile.prefill(prompt, 0) - self._profile.prefill(prompt - cached, cached)
+            current.saved += self._profile.spared(prompt, cached)
         predicted = ended.decision.cached_tokens
         if predicted is not None and ended.inbound.single:
             current.exact += predicted == cached

@@ -41,8 +41,9 @@ def ended(
     status: int = 200,
     how: str = "complete",
     ttft: float | None = 0.1,
+    tenant: str = "",
 ) -> Ended:
     """A request that ended so."""
-    inbound = Inbound(posted("/v1/chat/completions"), id, "m", body, hide_usage=False, arrived=1.0)
+    inbound = Inbound(posted("/v1/chat/completions"), id, "m", body, hide_usage=False, arrived=1.0, tenant=tenant)
     outcome = Outcome(Ending.COMPLETE, status, 10, ttft, usage, None, failed=False, done=True)
     return Ended(inbound, chosen or decision(candidate("one")), outcome, how, ttft, duration=0.5)
