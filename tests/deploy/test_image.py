@@ -56,7 +56,6 @@ def test_what_it_copies_is_there_and_is_all_that_the_package_needs(tmp_path: Pat
         "--quiet",
         "--disable-pip-version-check",
         "--no-deps",
-        "--no-build-isolation",
     ]
     site = tmp_path / "site"
     done = subprocess.run(
