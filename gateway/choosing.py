@@ -216,4 +216,4 @@ def _matched(engine: Engine, prompts: Sequence[Prompt], matches: Matches) -> Mat
     size = engine.namespace.block_size
     blocks = prompts[0].chains.get(engine.namespace, ())
     in_gpu = min(matches[0][engine.id].l0, len(blocks), max(0, prompts[0].tokens - 1) // size)
-    return Matched(blocks, size, max(0, in_gpu - engine.replica.recomputed_blocks))
+    return Matched(blocks, size, max(0, in_gpu - engine.recomputed_blocks))

@@ -43,6 +43,8 @@ class BlockStored:
     """vLLM's kv_cache_spec_kind"""
     window: int | None = None
     """tokens that a sliding-window group looks back on"""
+    looks_ahead: bool = False
+    """the block's identity holds tokens after it too, as under EAGLE and MTP"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,12 +65,19 @@ class Engine:
     load: EngineLoad = field(default_factory=EngineLoad)
     told_block_size: int | None = None
     """tokens per block by the engine's own events, which are right where the replica's description is not"""
+    looks_ahead: bool = False
+    """by its events it drafts with EAGLE or MTP"""
 
     namespace: Namespace = field(init=False)
     """what its blocks' names depend on"""
 
     def __post_init__(self) -> None:
         self.namespace = Namespace(self.replica.base.id, self.told_block_size or self.replica.block_size)
+
+    @property
+    def recomputed_blocks(self) -> int:
+        """Blocks at the end of a hit that it computes again."""
+        return self.replica.recomputed_blocks or int(self.looks_ahead)
 
     def learn_block_size(self, block_size: int) -> None:
         """What the events say holds from now on."""
@@ -135,7 +142,9 @@ class Fleet:
         for rank in range(replica.ranks):
             id = EngineId(replica.id, rank)
             before = self._engines.get(id)
-            engine = Engine(id, replica, before.load, before.told_block_size) if before else Engine(id, replica)
+            engine = Engine(id, replica)
+            if before:
+                engine = Engine(id, replica, before.load, before.told_block_size, before.looks_ahead)
             engine.load.weight = replica.weight
             self._engines[id] = engine
             joined.append(engine)

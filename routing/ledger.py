@@ -47,6 +47,8 @@ class Ledger:
         self._chunks = Chunks(host_tokens)
         self._groups = Groups()
         self._block_size: int | None = None
+        self.looks_ahead = False
+        """the engine takes a block only if what follows is the same too, which is not judged here"""
         self.stored_in_storage = 0
         """blocks announced in tier STORAGE so far; they change nothing here"""
         self.unplaced = 0
@@ -118,6 +120,7 @@ class Ledger:
             return []
         if event.tier is not Tier.GPU or not event.tokens:
             return self._refer(event.tier, event.group, event.hashes)
+        self.looks_ahead |= event.looks_ahead
         changes: list[Change] = []
         if not self._fits(event, changes):
             return changes

@@ -135,7 +135,7 @@ class Router:
             in_gpu, in_any = match.get(id, _NOTHING)
             in_gpu = self._fresh.extend(id, blocks, in_gpu, now)
             in_any = max(in_any, in_gpu)
-            most, again = reusable // size, engine.replica.recomputed_blocks
+            most, again = reusable // size, engine.recomputed_blocks
             gpu, host = max(0, min(in_gpu, most) - again) * size, max(0, min(in_any, most) - again) * size
             l0 += gpu
             l1 += host

@@ -164,8 +164,9 @@ class Membership:
             )  # fmt: skip
             self._metrics.block_size_mismatch.labels(id.replica).inc()
             self._fleet.learn_block_size(id, update.block_size)
+        engine.looks_ahead = engine.looks_ahead or update.looks_ahead
         self._updates[id] = update
-        if update.unjudged_groups or (update.windowed_groups and engine.replica.recomputed_blocks):
+        if update.unjudged_groups or (update.windowed_groups and engine.recomputed_blocks):
             # They can shorten a hit to nothing, so what the index says would be too much.
             self._fleet.unjudged.add(id)
             self._index.forget(id)

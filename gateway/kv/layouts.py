@@ -21,6 +21,12 @@ class Stored(msgspec.Struct, tag="BlockStored", gc=False):
     group_idx: int | None = None
     kv_cache_spec_kind: str | None = None
     kv_cache_spec_sliding_window: int | None = None
+    locality: str | None = None
+    ownership: str | None = None
+    session_id: str | None = None
+    lookahead_token_ids: Any = None
+    block_mm_infos: list[Any] | None = None
+    """TensorRT-LLM's: what besides its tokens each block holds"""
 
 
 class Removed(msgspec.Struct, tag="BlockRemoved", gc=False):

@@ -104,6 +104,7 @@ class Stream:
             block_size=self._ledger.block_size,
             unjudged_groups=self._ledger.unjudged_groups,
             windowed_groups=self._ledger.windowed_groups,
+            looks_ahead=self._ledger.looks_ahead,
             feed=replace(self._feed.counters),
             orphans=self._ledger.orphans,
             unplaced=self._ledger.unplaced,

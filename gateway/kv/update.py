@@ -29,6 +29,8 @@ class Update:
     feed: FeedCounters
     windowed_groups: frozenset[int] = frozenset()
     """KV-cache groups of a hybrid model whose changes are `WindowPut` and `WindowDrop`"""
+    looks_ahead: bool = False
+    """the engine drafts with EAGLE or MTP: the last block of a prefix found is none of its hits"""
     orphans: int = 0
     """blocks the engine holds that can't be named"""
     unplaced: int = 0

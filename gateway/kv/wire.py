@@ -33,6 +33,8 @@ from routing.chunks import ChunkStored
 from routing.events import AllBlocksCleared, BlockExtras, BlockRemoved, BlockStored, KVEvent
 from routing.types import EngineHash, Tier
 
+_LOOKAHEAD = 15
+"""where `lookahead_token_ids` is in a row"""
 _HASH_MASK = 2**64 - 1
 _HASH_BYTES = 8
 _TIERS: Mapping[str | None, Tier] = {None: Tier.GPU, "GPU": Tier.GPU, "CPU": Tier.CPU, "STORAGE": Tier.STORAGE}
@@ -95,12 +97,14 @@ def _known(item: Any, ignored: Counter[str]) -> Event | None:
     match item:
         case {"type": str(kind)}:
             layouts = MAPS
-            if "token_ids" in item:
-                item["token_ids"] = _unigrams(item["token_ids"])
+            if _are_pairs(item.get("token_ids")):
+                item |= {"token_ids": [pair[0] for pair in item["token_ids"]], "lookahead_token_ids": True}
         case [str(kind), *_]:
             layouts = ROWS
-            if kind == "BlockStored" and len(item) > 3:
-                item[3] = _unigrams(item[3])
+            if kind == "BlockStored" and len(item) > 3 and _are_pairs(item[3]):
+                item[3] = [pair[0] for pair in item[3]]
+                item += [None] * (_LOOKAHEAD - len(item))
+                item[_LOOKAHEAD:] = [True]
         case _:
             raise WireError("an event without a type")
     if kind not in layouts:
@@ -109,11 +113,11 @@ def _known(item: Any, ignored: Counter[str]) -> Event | None:
     return msgspec.convert(item, layouts[kind])
 
 
-def _unigrams(tokens: Any) -> Any:
+def _are_pairs(tokens: Any) -> bool:
     """SGLang under EAGLE sends pairs [this token, the next]; the first of each is the text that the block covers."""
-    if isinstance(tokens, list) and tokens and all(isinstance(pair, list) and len(pair) == 2 for pair in tokens):
-        return [pair[0] for pair in tokens]
-    return tokens
+    return (
+        isinstance(tokens, list) and bool(tokens) and all(isinstance(pair, list) and len(pair) == 2 for pair in tokens)
+    )
 
 
 def _merged(items: Iterable[Event]) -> list[Event]:
@@ -177,6 +181,9 @@ def _stored(item: Stored, tier: Tier) -> BlockStored:
     extras: Sequence[BlockExtras | None] = ()
     if item.extra_keys is not None and any(item.extra_keys):
         salt, extras = parse_extra_keys(item.extra_keys, adapter=item.lora_name, first=parent is None)
+    elif item.block_mm_infos is not None and any(item.block_mm_infos):
+        # Nobody's prompts are named so: the engine's identifiers of images are not known here.
+        extras = [BlockExtras(digest=repr(info).encode()) if info else None for info in item.block_mm_infos]
     return BlockStored(
         hashes=_hashes(item.block_hashes),
         parent=None if parent is None else _hash(parent),
@@ -189,6 +196,7 @@ def _stored(item: Stored, tier: Tier) -> BlockStored:
         group=item.group_idx or 0,
         kind=item.kv_cache_spec_kind or "full_attention",
         window=item.kv_cache_spec_sliding_window,
+        looks_ahead=item.lookahead_token_ids is not None,
     )
 
 

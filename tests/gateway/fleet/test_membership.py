@@ -1,4 +1,5 @@
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from membership_world import SOURCES, A, World, membership_world, replica, update
@@ -77,6 +78,15 @@ async def test_credits_end_when_events_speak_of_their_blocks(world: World, chang
     world.fresh.credit(A, CHAIN, now=0.0)
     world.membership.take_in(update(1, [change]))
     assert world.fresh.extend(A, CHAIN, 0, now=0.1) == 0
+
+
+async def test_an_engine_that_looks_ahead_computes_a_block_of_each_hit_again(world: World) -> None:
+    world.membership.join(replica(), SOURCES)
+    world.membership.take_in(update(1, [Put(Tier.GPU, CHAIN)]))
+    world.membership.take_in(replace(update(1, []), looks_ahead=True))
+    world.membership.join(replica(), SOURCES)
+    [engine] = world.fleet
+    assert engine.recomputed_blocks == 1
 
 
 async def test_host_memory_says_nothing_of_credits(world: World) -> None:

@@ -1,5 +1,6 @@
 """Payloads of every engine version, and of its relatives, as events."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -142,8 +143,23 @@ def test_an_adapter_without_a_name_has_its_number() -> None:
 
 
 def test_pairs_of_tokens_stand_for_their_first() -> None:
-    assert stored(token_ids=[[1, 2], [2, 3]]).tokens == [1, 2]
-    assert batch(["BlockStored", [7], None, [[1, 2], [2, 3]], 2, None]).events[0] == stored()
+    event = stored(token_ids=[[1, 2], [2, 3]])
+    assert (event.tokens, event.looks_ahead) == ([1, 2], True)
+    assert batch(["BlockStored", [7], None, [[1, 2], [2, 3]], 2, None]).events[0] == event
+    long = ["BlockStored", [7], None, [[1, 2], [2, 3]], 2, None, "GPU", "sql", [None], 3, "mla_attention", None]
+    assert batch(long).events[0] == replace(event, adapter="sql", group=3, kind="mla_attention")
+
+
+def test_tokens_that_follow_a_block_are_noticed() -> None:
+    assert stored(lookahead_token_ids=[[3]]).looks_ahead
+    assert not stored(lookahead_token_ids=None).looks_ahead
+
+
+def test_tensorrts_images_keep_equal_tokens_apart() -> None:
+    infos = [{"mm_objects": [{"mm_hash": number, "offsets": [[0, 2]]}]} for number in (1, 2)]
+    extras = [stored(block_mm_infos=[info]).extras for info in infos]
+    assert extras[0] != extras[1]
+    assert stored(block_mm_infos=[None]).extras == ()
 
 
 @pytest.mark.parametrize("rank", [None, 0])
