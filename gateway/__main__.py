@@ -69,17 +69,22 @@ class Check:
         parser.add_argument(
             "--replica", action="append", default=[], metavar="URL", help="a vLLM server; once for each"
         )
+        parser.add_argument(
+            "--kubernetes", action="store_true", help="look at the engines' pods too: what keeps them from sharing"
+        )
 
     def run(self, args: argparse.Namespace) -> int:
         """Print what is found. Returns 1 if anything costs hits, 2 for a configuration that can't be used."""
         from rich.console import Console
 
-        from gateway.check import check, show
+        from gateway.check import check, check_kubernetes, show
 
         config = _configuration(args)
         if config is None:
             return 2
         findings = asyncio.run(check(config))
+        if args.kubernetes:
+            findings += asyncio.run(check_kubernetes(config))
         show(findings, Console())
         return int(any(finding.faults for finding in findings))
 

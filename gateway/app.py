@@ -11,6 +11,7 @@ from time import monotonic
 import httpx
 
 from gateway.admission.parts import admission, changed
+from gateway.aliases import AliasCollector
 from gateway.api.admin import create_admin
 from gateway.api.openai import OpenAI
 from gateway.api.replicas import replica_routes
@@ -110,6 +111,8 @@ class Gateway:
         random = Random()
         router = Router(self._fleet, fresh, config.speed(), Stakes(room, config.speed()))
         self.metrics.registry.register(SignalsCollector(self._fleet, router.queue, config.saturation))
+        if config.operator_metric_names:
+            self.metrics.registry.register(AliasCollector(self.metrics, self._fleet))
         l2 = config.l2 and L2Parts(config.l2, self._fleet, self.metrics.registry, client, group, monotonic)
         self._l2 = l2
         self._chooser = Chooser(

@@ -15,6 +15,7 @@ from gateway.fleet.discovery.once import discover
 from gateway.fleet.probe import EngineMetrics, Probe, ProbeError, replica_id
 from gateway.kv.reach import unreachable
 from gateway.kv.sources import Sources
+from gateway.pods import check_pods
 from gateway.prompt.library import configured, read_settings
 from gateway.prompt.parity import Outcome, ParityCheck
 from gateway.prompt.reader import load
@@ -45,6 +46,14 @@ async def check(config: Config) -> list[Finding]:
         findings = [await _check(config, replica, client) for replica in replicas]
     _compare(findings)
     return [*findings, *(Finding("discovery", faults=[trouble]) for trouble in silent)]
+
+
+async def check_kubernetes(config: Config) -> list[Finding]:
+    """Look at what the engines' pods were told."""
+    faults: dict[str, list[str]] = {}
+    for pod, fault in await check_pods(config):
+        faults.setdefault(pod, []).append(fault)
+    return [Finding(f"pod {pod}", faults=found) for pod, found in faults.items()]
 
 
 def show(findings: Sequence[Finding], console: Console) -> None:

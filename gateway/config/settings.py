@@ -56,6 +56,8 @@ class Config(Section):
     limits: Limits = Field(default_factory=Limits)
     probing: Probing = Field(default_factory=Probing)
     saturation: Saturation = Field(default_factory=Saturation)
+    operator_metric_names: bool = False
+    """whether `/metrics` has the figures of requests under the names of HyperPod's operators too"""
     audit: AuditConfig = Field(default_factory=AuditConfig)
     l2: L2 | None = None
     """shared storage, where there is any"""

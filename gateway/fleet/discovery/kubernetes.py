@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
-from pathlib import Path
 from random import Random
 
 import httpx
@@ -33,12 +32,11 @@ class Kubernetes:
         """Tell on every change of slices or pods until cancelled."""
         settings = self._settings
         changed = asyncio.Event()
-        namespaces = settings.namespaces or (_own_namespace(settings.namespace_file),)
         async with httpx.AsyncClient(verify=trust(settings.ca_file)) as client, asyncio.TaskGroup() as group:
             api = KubeApi(client, str(settings.api).rstrip("/"), settings.token_file, settings.timeout)
             backoff = Backoff(settings.retry, settings.retry_most, self._random)
             slices, pods = [], []
-            for name in namespaces:
+            for name in namespaces_of(settings):
                 of_slices = Collection(f"/apis/discovery.k8s.io/v1/namespaces/{name}/endpointslices", settings.labels)
                 of_pods = Collection(f"/api/v1/namespaces/{name}/pods", settings.pods)
                 slices.append(
@@ -67,8 +65,11 @@ class Kubernetes:
         tell(replicas)
 
 
-def _own_namespace(file: Path) -> str:
+def namespaces_of(settings: KubernetesDiscovery) -> Sequence[str]:
+    """Where to look: as set, else where this process runs."""
+    if settings.namespaces:
+        return settings.namespaces
     try:
-        return file.read_text().strip()
+        return (settings.namespace_file.read_text().strip(),)
     except OSError:
-        return "default"
+        return ("default",)
