@@ -49,6 +49,8 @@ class Replica:
         add("--l2-recompute", action="store_true", help="compute what can't be loaded, instead of failing the request")
         add("--host-blocks", type=_positive, help="blocks that host memory (L1) takes (default: there is none)")
         add("--host-events", choices=TELLERS, default=TELLERS[0], help="who tells of it (default %(default)s)")
+        add("--sliding-groups", type=_positive, help="a hybrid model: KV-cache groups beside full attention's")
+        add("--window", type=_positive, default=128, help="tokens that those look back on (default %(default)s)")
         add(
             "--buffer-steps", type=_positive, default=10_000, help="event batches kept for replay (default %(default)s)"
         )
@@ -120,6 +122,7 @@ def _settings(args: argparse.Namespace, index: int) -> "ReplicaSettings":
     from loadtest.replica.l2 import FolderSettings
     from loadtest.replica.publisher import Faults
     from loadtest.replica.serve import ReplicaSettings
+    from loadtest.replica.sliding import SlidingSettings
 
     kv_port = args.kv_port + PORTS_PER_REPLICA * index
     return ReplicaSettings(
@@ -136,6 +139,7 @@ def _settings(args: argparse.Namespace, index: int) -> "ReplicaSettings":
         buffer_steps=args.buffer_steps,
         faults=Faults(args.event_loss, args.event_delay, args.event_hwm, args.seed + index),
         host_memory=args.host_blocks and HostSettings(args.host_blocks, Teller(args.host_events)),
+        sliding=args.sliding_groups and SlidingSettings(args.sliding_groups, args.window),
         l2=args.l2_dir
         and FolderSettings(args.l2_dir, args.l2_bytes_per_token, args.l2_gbps, fails=not args.l2_recompute),
     )

@@ -15,6 +15,7 @@ from loadtest.replica.l2 import SharedFolder, Unloadable
 from loadtest.replica.pool import BlockPool
 from loadtest.replica.prefix_cache import PrefixCache
 from loadtest.replica.request import Request
+from loadtest.replica.sliding import SlidingGroups, SlidingSettings
 from loadtest.replica.timing import Profile
 
 DEFAULT_BLOCK_SIZE = 16
@@ -82,10 +83,12 @@ class Engine:
         max_sequences: int = DEFAULT_MAX_SEQUENCES,
         storage: SharedFolder | None = None,
         host: HostTier | None = None,
+        sliding: SlidingSettings | None = None,
     ) -> None:
-        """blocks: physical blocks, the null block included. storage: shared with other engines; host: its own."""
+        """blocks: physical blocks, the null block included. storage: shared with others. sliding: of a hybrid model."""
         self.profile = profile
-        self.cache = PrefixCache(BlockPool(blocks), block_size)
+        groups = SlidingGroups(sliding, block_size) if sliding else None
+        self.cache = PrefixCache(BlockPool(blocks), block_size, groups)
         self.counters = Counters()
         self._token_budget = token_budget
         self._max_sequences = max_sequences
@@ -131,7 +134,7 @@ class Engine:
 
     def reset_prefix_cache(self) -> bool:
         """Empty the cache, unless requests run. The event goes out with the next step, not before."""
-        return self.cache.pool.clear()
+        return self.cache.clear()
 
     def start_step(self) -> Step | None:
         """Decide what to compute next, and allocate and commit its blocks; None if there is nothing to do."""

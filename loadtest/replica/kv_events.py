@@ -23,6 +23,7 @@ class BlockStored(msgspec.Struct, tag=True, omit_defaults=True, gc=False, frozen
     """one for each hash; what besides its tokens sets the block apart; events of host memory have none"""
     group_idx: int | None = None
     kv_cache_spec_kind: str | None = None
+    kv_cache_spec_sliding_window: int | None = None
     session_id: str | None = None
     """session of the request that caused it, if it named one"""
 

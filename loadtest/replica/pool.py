@@ -31,6 +31,8 @@ class BlockPool:
         self._blocks = [Block(index) for index in range(blocks)]
         self._free: OrderedDict[int, Block] = OrderedDict((block.index, block) for block in self._blocks[1:])
         self._by_hash: dict[int, dict[int, Block]] = {}
+        self.group = 0
+        """KV-cache group under which removals are told"""
         self.events: list[KVEvent] = []
         """what happened and was not yet published, in order; the owner empties it"""
 
@@ -115,4 +117,4 @@ class BlockPool:
         if not twins:
             del self._by_hash[name]
         block.hash = None
-        self.events.append(BlockRemoved([name], MEDIUM_GPU, group_idx=0))
+        self.events.append(BlockRemoved([name], MEDIUM_GPU, group_idx=self.group))

@@ -3,14 +3,25 @@
 from loadtest.replica.kv_events import FULL_ATTENTION, MEDIUM_GPU, BlockStored
 from loadtest.replica.pool import Block, BlockPool
 from loadtest.replica.request import Request
+from loadtest.replica.sliding import SlidingGroups
 
 
 class PrefixCache:
     """The blocks of running requests, and the prefixes that later ones can find."""
 
-    def __init__(self, pool: BlockPool, block_size: int) -> None:
+    def __init__(self, pool: BlockPool, block_size: int, sliding: SlidingGroups | None = None) -> None:
+        """sliding: further groups of a hybrid model."""
         self.pool = pool
         self.block_size = block_size
+        self._sliding = sliding
+        self._group = pool.group = sliding.settings.groups if sliding else 0
+
+    def clear(self) -> bool:
+        """Forget every prefix, unless a block is in use; returns whether it was done."""
+        done = self.pool.clear()
+        if done and self._sliding:
+            self._sliding.clear()
+        return done
 
     def find(self, request: Request) -> list[Block]:
         """The longest run of cached blocks from the first.
@@ -23,6 +34,10 @@ class PrefixCache:
             if block is None:
                 break
             found.append(block)
+        if self._sliding:
+            allowed = self._sliding.allowed(request.hashes, len(found))
+            request.parted = len(found) if allowed < len(found) else 0
+            del found[allowed:]
         return found
 
     def fits(self, request: Request, found: list[Block]) -> bool:
@@ -33,6 +48,8 @@ class PrefixCache:
     def adopt(self, request: Request, found: list[Block]) -> None:
         """Start a request on the blocks that `find` gave."""
         self.pool.share(found)
+        if self._sliding:
+            self._sliding.use(request.hashes, len(found))
         request.blocks = list(found)
         request.committed = len(found)
         request.computed = len(found) * self.block_size
@@ -67,18 +84,19 @@ class PrefixCache:
         for block, name in zip(request.blocks[first:full], request.hashes[first:full], strict=True):
             self.pool.name(block, name)
         request.committed = full
-        self.pool.events.append(
-            BlockStored(
-                block_hashes=request.hashes[first:full],
-                parent_block_hash=request.hashes[first - 1] if first else None,
-                token_ids=request.tokens[first * self.block_size : full * self.block_size],
-                block_size=self.block_size,
-                lora_id=None,
-                medium=MEDIUM_GPU,
-                lora_name=None,
-                extra_keys=[request.extra_keys(block) for block in range(first, full)],
-                group_idx=0,
-                kv_cache_spec_kind=FULL_ATTENTION,
-                session_id=request.session,
-            )
+        stored = BlockStored(
+            block_hashes=request.hashes[first:full],
+            parent_block_hash=request.hashes[first - 1] if first else None,
+            token_ids=request.tokens[first * self.block_size : full * self.block_size],
+            block_size=self.block_size,
+            lora_id=None,
+            medium=MEDIUM_GPU,
+            lora_name=None,
+            extra_keys=[request.extra_keys(block) for block in range(first, full)],
+            group_idx=self._group,
+            kv_cache_spec_kind=FULL_ATTENTION,
+            session_id=request.session,
         )
+        if self._sliding:
+            self.pool.events += self._sliding.commit(request, stored, first)
+        self.pool.events.append(stored)

@@ -27,6 +27,7 @@ class Request:
         "hashes",
         "id",
         "output",
+        "parted",
         "prompt_length",
         "salt",
         "session",
@@ -68,6 +69,8 @@ class Request:
         """leading tokens that have been through the model, or were found in the cache"""
         self.cached: int | None = None
         """prompt tokens found in the cache when first scheduled; None before"""
+        self.parted = 0
+        """leading blocks that full attention has of it and other groups don't allow to use"""
         self._hash_full_blocks()
 
     @property

@@ -15,6 +15,7 @@ from loadtest.replica.engine import DEFAULT_BLOCK_SIZE, DEFAULT_TOKEN_BUDGET, En
 from loadtest.replica.host_tier import HostSettings, HostTier
 from loadtest.replica.l2 import FolderSettings, SharedFolder
 from loadtest.replica.publisher import DEFAULT_BUFFER_STEPS, NO_FAULTS, Faults, Publisher
+from loadtest.replica.sliding import SlidingSettings
 from loadtest.replica.speech import Speaker
 from loadtest.replica.text import Text
 from loadtest.replica.timing import PROFILES, Profile
@@ -55,6 +56,8 @@ class ReplicaSettings:
     faults: Faults = NO_FAULTS
     """of its event stream"""
     host_memory: HostSettings | None = None
+    sliding: SlidingSettings | None = None
+    """sliding-window groups, if the model is a hybrid one"""
     l2: FolderSettings | None = None
     """a folder that it shares with other replicas"""
 
@@ -94,7 +97,15 @@ async def serve(settings: ReplicaSettings, text: Text) -> AsyncIterator[Served]:
     writer = f"{settings.host}-{settings.port}"
     storage = SharedFolder(settings.l2, str(text.path), writer) if settings.l2 else None
     host = HostTier(settings.host_memory, settings.seed) if settings.host_memory else None
-    engine = Engine(settings.profile, blocks, settings.block_size, settings.token_budget, storage=storage, host=host)
+    engine = Engine(
+        settings.profile,
+        blocks,
+        settings.block_size,
+        settings.token_budget,
+        storage=storage,
+        host=host,
+        sliding=settings.sliding,
+    )
     model = Model(settings.model, min(settings.max_model_length, engine.capacity))
     publisher = Publisher(
         _tcp(settings.host, settings.kv_port),
