@@ -38,9 +38,16 @@ class Compare:
             "are the replicas' URLs ({commas}: in one word)",
         )
         add("--port", type=_positive, help="of the first replica, for routers that run already (default: free ones)")
+        add(
+            "--time-scale",
+            type=_above_zero,
+            default=1.0,
+            help="real seconds per simulated second, through sockets: more on a machine that is busy or slow",
+        )
         add("--virtual", action="store_true", help="in virtual time, without sockets: kvgate's policies only")
         add("--quick", action="store_true", help="one load, one seed, few requests, in virtual time")
         add("--html", type=Path, metavar="FILE", help="write a page with plots")
+        add("--markdown", type=Path, metavar="FILE", help="write the tables as Markdown")
         add("--json", action="store_true", help="print one JSON object instead of a table")
 
     def run(self, args: argparse.Namespace) -> int:

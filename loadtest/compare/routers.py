@@ -11,6 +11,7 @@ from typing import Protocol
 import yaml
 
 from loadtest.processes import child, consecutive_free_ports, python
+from loadtest.replica.timing import Profile
 from routing.policies import policy_named
 
 
@@ -30,7 +31,9 @@ class Kvgate:
     """kvgate, started as a user would."""
 
     policy: str
-    profile: str
+    profile: Profile
+    time_scale: float = 1.0
+    """real seconds per simulated second of the replicas; the gateway is told how slow they are"""
 
     @property
     def name(self) -> str:
@@ -44,7 +47,7 @@ class Kvgate:
         settings = {
             "listen": {"host": "127.0.0.1", "port": port},
             "policy": self.policy,
-            "profile": self.profile,
+            "profile": {key: self.time_scale * getattr(self.profile, key) for key in "abqdef"},
             "log_level": "warning",
             "replicas": [{"url": url} for url in replicas],
         }
@@ -105,6 +108,6 @@ def peer(text: str) -> Router:
     return Running(name, rest.rstrip("/")) if rest.startswith(("http://", "https://")) else Started(name, rest)
 
 
-def kvgate(policy: str, profile: str) -> Router:
+def kvgate(policy: str, profile: Profile, time_scale: float = 1.0) -> Router:
     """policy: in any spelling. Raises ValueError for an unknown one."""
-    return Kvgate(policy_named(policy).name, profile)
+    return Kvgate(policy_named(policy).name, profile, time_scale)

@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from loadtest.compare import sockets, virtual
 from loadtest.compare.command import POLICIES, QUICK_POLICIES
 from loadtest.compare.document import document
+from loadtest.compare.markdown import markdown
 from loadtest.compare.outcome import Outcome
 from loadtest.compare.plan import Fleet, Slice, bounds, families, fitting, slices, windows
 from loadtest.compare.routers import Router, kvgate, peer
@@ -46,11 +47,14 @@ def compare(args: argparse.Namespace) -> int:
         if quick:
             outcomes = _in_virtual_time(played, fleet, policies, progress, bar)
         else:
-            routers = [*(kvgate(policy, args.profile) for policy in policies), *peers]
-            outcomes = asyncio.run(_through_sockets(played, fleet, routers, args.port, progress, bar))
+            scale = args.time_scale
+            routers = [*(kvgate(policy, fleet.profile, scale) for policy in policies), *peers]
+            outcomes = asyncio.run(_through_sockets(played, fleet, routers, args.port, scale, progress, bar))
     result = summary(outcomes, limits)
     if args.html:
         args.html.write_text(document(result, outcomes, played[0].trace.name))
+    if args.markdown:
+        args.markdown.write_text(markdown(result))
     if args.json:
         print(json.dumps(result))
     else:
@@ -99,16 +103,18 @@ async def _through_sockets(
     fleet: Fleet,
     routers: Sequence[Router],
     port: int | None,
+    scale: float,
     progress: Progress,
     bar: TaskID,
 ) -> list[Outcome]:
     text = Text()
     outcomes = []
-    async with sockets.replicas(fleet, port) as urls:
+    async with sockets.replicas(fleet, port, scale) as urls:
         for slice in played:
             for router in routers:
                 progress.update(bar, description=_name(slice, router.name))
-                outcomes.append(await sockets.play(slice, router, urls, text, lambda: progress.advance(bar)))
+                outcome = await sockets.play(slice, router, urls, text, lambda: progress.advance(bar), scale)
+                outcomes.append(outcome)
     return outcomes
 
 

@@ -24,25 +24,44 @@ _COMPUTED = {"vllm:prompt_tokens_total": 1, "vllm:prompt_tokens_cached_total": -
 
 
 @contextlib.asynccontextmanager
-async def replicas(fleet: Fleet, port: int | None = None) -> AsyncIterator[list[str]]:
-    """Simulated replicas in one child process. port: of the first; None for free ones. Raises ChildFailed."""
+async def replicas(fleet: Fleet, port: int | None = None, time_scale: float = 1.0) -> AsyncIterator[list[str]]:
+    """Simulated replicas in one child process. Raises ChildFailed.
+
+    port: of the first; None for free ones. time_scale: real seconds per simulated second.
+    """
     first = port or consecutive_free_ports(fleet.replicas)
     urls = [f"http://127.0.0.1:{first + number}" for number in range(fleet.replicas)]
     command = ["-m", "loadtest.replica", "--model", MODEL, "--profile", fleet.profile.name]
     command += ["--blocks", str(fleet.blocks + 1), "--block-size", str(fleet.block_size)]
-    command += ["--port", str(first), "--kv-port", str(consecutive_free_ports(2 * fleet.replicas))]
+    command += [
+        "--time-scale",
+        str(time_scale),
+        "--port",
+        str(first),
+        "--kv-port",
+        str(consecutive_free_ports(2 * fleet.replicas)),
+    ]
     async with python([*command, "--count", str(fleet.replicas)], [f"{url}/health" for url in urls]):
         yield urls
 
 
 async def play(
-    slice: Slice, router: Router, replicas: Sequence[str], text: Text, answered: Callable[[], None]
+    slice: Slice,
+    router: Router,
+    replicas: Sequence[str],
+    text: Text,
+    answered: Callable[[], None],
+    time_scale: float = 1.0,
 ) -> Outcome:
-    """From empty caches. answered: called after each request. Raises ChildFailed or httpx.HTTPError."""
+    """From empty caches. answered: called after each request. Raises ChildFailed or httpx.HTTPError.
+
+    time_scale: the replicas'. Requests come so much more slowly, and times are told in simulated seconds: the slower
+    all this is, the less the speed of this machine is part of the result.
+    """
     async with httpx.AsyncClient(timeout=ANSWER_SECONDS) as client:
         await empty_caches(client, replicas)
         async with router.serving(replicas) as url:
-            run = _Run(slice, url, Speller(text, slice.trace, slice.seed), answered)
+            run = _Run(slice, url, Speller(text, slice.trace, slice.seed), answered, time_scale)
             parts = asyncio.create_task(_computed(client, replicas, run))
             await run.play()
             computed = await parts
@@ -50,13 +69,16 @@ async def play(
 
 
 class _Run:
-    def __init__(self, slice: Slice, url: str, speller: Speller, answered: Callable[[], None]) -> None:
+    def __init__(
+        self, slice: Slice, url: str, speller: Speller, answered: Callable[[], None], time_scale: float
+    ) -> None:
         requests = slice.trace.requests
         self.warm = asyncio.Event()
         """the first request that counts was sent"""
         self.over = asyncio.Event()
-        self.seconds = requests[-1].arrival - requests[slice.warm_up].arrival
+        self.seconds = (requests[-1].arrival - requests[slice.warm_up].arrival) * time_scale
         """that the requests which count take to arrive"""
+        self._scale = time_scale
         self._slice = slice
         self._url = url
         self._speller = speller
@@ -83,24 +105,25 @@ class _Run:
     async def _one(self, client: httpx.AsyncClient, number: int, start: float) -> None:
         request = self._slice.trace.requests[number]
         if request.follows is None:
-            await asyncio.sleep(start + request.arrival - time.perf_counter())
+            await asyncio.sleep(start + request.arrival * self._scale - time.perf_counter())
         else:
             await self._ended[request.follows].wait()
-            await asyncio.sleep(request.pause)
+            await asyncio.sleep(request.pause * self._scale)
         if number >= self._slice.warm_up:
             self.warm.set()
         messages = [{"role": "user", "content": self._speller.prompt(request)}]
         try:
-            self._asked[number] = _seen(number, await ask(client, MODEL, messages, request.output_tokens))
+            exchange = await ask(client, MODEL, messages, request.output_tokens)
+            self._asked[number] = _seen(number, exchange, self._scale)
         except PlayFailed:
             self._asked[number] = Asked(number, request.prompt_tokens, 0, None, 0.0)
         self._ended[number].set()
         self._answered()
 
 
-def _seen(number: int, exchange: Exchange) -> Asked:
+def _seen(number: int, exchange: Exchange, scale: float) -> Asked:
     itl = (exchange.seconds - exchange.ttft) / max(1, exchange.output_tokens - 1)
-    return Asked(number, exchange.prompt_tokens, exchange.cached_tokens, exchange.ttft, itl)
+    return Asked(number, exchange.prompt_tokens, exchange.cached_tokens, exchange.ttft / scale, itl / scale)
 
 
 async def _computed(client: httpx.AsyncClient, replicas: Sequence[str], run: _Run) -> list[list[int]]:

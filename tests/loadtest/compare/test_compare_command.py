@@ -80,3 +80,14 @@ def test_the_page_stands_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_there_are_no_peers_in_virtual_time(capsys: pytest.CaptureFixture[str]) -> None:
     assert Compare().run(arguments(*SMALL, "--peer", "other=http://127.0.0.1:1")) == 1
     assert "no peers" in capsys.readouterr().err
+
+
+def test_tables_are_written_as_markdown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "results.md"
+    given = arguments(*SMALL, "--policies", "kv-aware", "--markdown", str(file))
+    assert Compare().run(given) == 0
+    lines = file.read_text().splitlines()
+    assert lines[0].startswith("Load 0.7; one endless cache 0.")
+    head, rule, row = lines[2:5]
+    assert head.count("|") == rule.count("|") == row.count("|")
+    assert row.startswith("| kv-aware | 0.")

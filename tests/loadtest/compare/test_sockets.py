@@ -15,7 +15,7 @@ from loadtest.traces.generate import Mix, generate
 
 FLEET = Fleet(2, PROFILES["llama-8b-h100"])
 TRACE = generate("multi-turn", Mix(requests=16, system=200, question=80, output=8, turns=4, pause=0.1), 1)
-NAME = "llama-8b-h100"
+PROFILE = PROFILES["llama-8b-h100"]
 
 
 async def test_routers_are_played_the_same_slice_and_what_they_leave_unanswered_is_told(
@@ -26,7 +26,7 @@ async def test_routers_are_played_the_same_slice_and_what_they_leave_unanswered_
     (tmp_path / "health").touch()
     files = Started("files", f"{sys.executable} -m http.server --bind 127.0.0.1 --directory {tmp_path} {{port}}")
     async with replicas(FLEET) as urls:
-        async with kvgate("kvaware", NAME).serving(urls) as url:
+        async with kvgate("kvaware", PROFILE).serving(urls) as url:
             outcome = await play(made, Running("other", url), urls, text, lambda: answered.append(None))
         silent = await play(made, files, urls, text, lambda: None)
     assert len(answered) == 16
@@ -55,7 +55,7 @@ async def test_a_program_that_is_not_there_is_named() -> None:
 def test_peers_are_named_by_url_or_command() -> None:
     assert peer("one=http://127.0.0.1:1/") == Running("one", "http://127.0.0.1:1")
     assert peer("two=router --port {port}") == Started("two", "router --port {port}")
-    assert kvgate("kv_aware", NAME) == Kvgate("kv-aware", NAME)
+    assert kvgate("kv_aware", PROFILE, 2.0) == Kvgate("kv-aware", PROFILE, 2.0)
     for wrong in ("http//x", "=x", "name="):
         with pytest.raises(ValueError, match="NAME=URL or NAME=COMMAND"):
             peer(wrong)
