@@ -13,15 +13,16 @@ _PAGE = """\
 <title>{{ title }}</title>
 <style>
 :root { color-scheme: light dark; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 1040px; margin: 2rem auto; padding: 0 1rem; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 1200px; margin: 2rem auto; padding: 0 1rem; }
 section { margin: 2.5rem 0; }
 table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
 th, td { padding: .25rem .75rem; border-bottom: 1px solid #8884; text-align: right; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 460px), 1fr)); gap: 1rem; }
-svg { width: 100%; height: auto; font-size: 12px; }
+figure { margin: 0; max-width: 720px; }
+svg { width: 100%; height: auto; font-size: 13px; }
 svg text { fill: currentColor; }
-svg .title { font-weight: 600; font-size: 13px; }
+svg .title { font-weight: 600; font-size: 14px; }
 svg .grid { stroke: #8883; }
 </style>
 <h1>{{ title }}</h1>

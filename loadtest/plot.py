@@ -41,7 +41,10 @@ class _Axis:
 
     def ticks(self) -> list[float]:
         if self.log:
-            return [10.0**power for power in range(ceil(log10(self.low) - 1e-9), floor(log10(self.high) + 1e-9) + 1)]
+            powers = range(floor(log10(self.low)), floor(log10(self.high)) + 1)
+            factors = (1, 2, 5) if len(powers) <= 3 else (1,)
+            every = [10.0**power * factor for power in powers for factor in factors]
+            return [tick for tick in every if self.low <= tick * 1.0001 and tick <= self.high * 1.0001]
         span = self.high - self.low or 1.0
         step = 10 ** floor(log10(span / 5))
         step = next(step * factor for factor in (1, 2, 5, 10) if span / (step * factor) <= 6)
