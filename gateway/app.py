@@ -12,6 +12,7 @@ import httpx
 
 from gateway.admission.parts import admission, changed
 from gateway.aliases import AliasCollector
+from gateway.api import traffic
 from gateway.api.admin import create_admin
 from gateway.api.openai import OpenAI
 from gateway.api.replicas import replica_routes
@@ -150,6 +151,8 @@ class Gateway:
         self.admin.include_router(page.router)
         if l2 and l2.routes:
             self.admin.include_router(l2.routes)
+        if self._traffic:
+            self.admin.include_router(traffic.routes(self._traffic.files))
         self._canary_task = group.create_task(canary.run())
 
         def forget(replica: ReplicaId) -> None:

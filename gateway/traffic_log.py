@@ -84,6 +84,12 @@ class TrafficLog:
             else:
                 self._lines.labels("dropped").inc()
 
+    def files(self) -> Sequence[Path]:
+        """Those that are there, oldest first."""
+        path = self._config.path
+        aside = [_aside(path, number) for number in range(self._config.files - 1, 0, -1)]
+        return [file for file in (*aside, path) if file.exists()]
+
     def close(self) -> None:
         """Write what waits."""
         self._executor.shutdown()

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import httpx
 
-READY_SECONDS = 60.0
+READY_SECONDS = 180.0
 """how long a child may take until it answers"""
 STOP_SECONDS = 5.0
 """how long it may take to end by itself"""

@@ -17,12 +17,13 @@ class Report:
         add = parser.add_argument
         add(
             "files",
-            nargs="+",
+            nargs="*",
             type=Path,
             metavar="TRACE_OR_LOG",
             help="the gateway's traffic log (the oldest file first), Mooncake's traces, agents' sessions (.gz), "
             "Azure's (.csv)",
         )
+        add("--live", metavar="URL", help="a gateway that writes a traffic log: report on what it has logged so far")
         add("--replicas", type=int, default=8, help="of the fleet that is thought of (default %(default)s)")
         add("--profile", choices=PROFILES, default="qwen3-32b-h100", help="model and GPU (default %(default)s)")
         add("--l2-gigabytes-per-second", type=float, default=1.84, help="at which a replica reads shared storage")
@@ -35,11 +36,13 @@ class Report:
 
     def run(self, args: argparse.Namespace) -> int:
         """Read, think, show. Returns 1 if a file can't be read or says too little."""
-        from loadtest.report.run import report  # what takes a second to import
+        from httpx import HTTPError  # this and what follows take a second to import
+
+        from loadtest.report.run import report
         from loadtest.traces.trace import TraceError
 
         try:
             return report(args)
-        except (OSError, TraceError, ValueError) as error:
+        except (OSError, TraceError, ValueError, HTTPError) as error:
             print(f"kvgate report: {error}", file=sys.stderr)
             return 1

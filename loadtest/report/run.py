@@ -2,8 +2,11 @@
 
 import argparse
 import json
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
+import httpx
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
@@ -16,6 +19,8 @@ from loadtest.report.worth import Plan
 from loadtest.traces.stream import stream
 from loadtest.traces.trace import TraceRequest
 
+FETCH_SECONDS = 60.0
+"""how long a gateway may take to send the next piece of its log"""
 TOLD_EVERY = 1_000
 """requests between two steps of the progress bar"""
 
@@ -24,7 +29,9 @@ L1_OVER_L0 = 3
 
 
 def report(args: argparse.Namespace) -> int:
-    """Returns the exit status. Raises OSError, TraceError, ValueError."""
+    """Returns the exit status. Raises OSError, TraceError, ValueError, httpx.HTTPError."""
+    if bool(args.live) == bool(args.files):
+        raise ValueError("name files, or a gateway with --live URL")
     if args.replicas < 1:
         raise ValueError(f"--replicas must be at least 1, not {args.replicas}")
     profile = PROFILES[args.profile]
@@ -36,10 +43,14 @@ def report(args: argparse.Namespace) -> int:
         l2_tokens=args.l2_tokens,
         gpu_hour_price=args.gpu_hour_price,
     )
-    requests, block_size = stream(args.files)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Progress(*columns, console=Console(stderr=True), transient=True) as progress,
+    ):
         bar = progress.add_task("reading", total=None)
+        files = [_fetched(args.live, Path(folder))] if args.live else args.files
+        requests, block_size = stream(files)
         observed = observe(_counted(requests, progress, bar), block_size, args.sample or LIMIT)
         found = answers(observed, plan, lambda what: progress.update(bar, description=what))
     if args.html:
@@ -49,6 +60,20 @@ def report(args: argparse.Namespace) -> int:
     else:
         shown(found, Console())
     return 0
+
+
+def _fetched(url: str, folder: Path) -> Path:
+    """A running gateway's traffic log, without a line that is being written."""
+    file = folder / "traffic.jsonl"
+    with httpx.stream("GET", f"{url.rstrip('/')}/traffic_log", timeout=FETCH_SECONDS) as answer:
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            raise ValueError(f"{url} writes no traffic log: set `traffic_log`")
+        answer.raise_for_status()
+        with file.open("wb") as lines:
+            for line in answer.iter_lines():
+                if line.endswith("}"):
+                    lines.write(line.encode() + b"\n")
+    return file
 
 
 def _counted(requests: Iterator[TraceRequest], progress: Progress, bar: TaskID) -> Iterator[TraceRequest]:

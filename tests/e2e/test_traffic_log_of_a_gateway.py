@@ -3,6 +3,7 @@
 import time
 from pathlib import Path
 
+import httpx
 from processes import all_joined, gateway_process
 
 from loadtest.play import play
@@ -27,9 +28,13 @@ async def test_prompts_are_logged_even_where_the_policy_does_not_look_at_them(tm
         async with gateway_process(settings, tmp_path) as gateway:
             await all_joined(gateway.url, 1)
             exchanges = await play(gateway.url, "sim", chat(SHAPE, 1), 8, lambda: None)
+            async with httpx.AsyncClient() as client:
+                live = (await client.get(f"{gateway.url}/traffic_log")).text
     requests, block_size = stream([log])
     logged = list(requests)
     assert block_size == 16
+    assert log.read_text().startswith(live)
+    assert len(live.splitlines()) > 1
     assert sorted(one.prompt_tokens for one in logged) == sorted(one.prompt_tokens for one in exchanges)
     assert all(one.output_tokens == 8 for one in logged)
     assert all(abs(one.arrival - time.time()) < 600 for one in logged)

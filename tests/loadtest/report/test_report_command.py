@@ -3,6 +3,7 @@ import json
 from pathlib import Path
 
 import pytest
+import respx
 
 from loadtest.report.command import Report
 from loadtest.traces.generate import Mix, generate
@@ -61,6 +62,29 @@ def test_the_page_stands_by_itself(log: Path, tmp_path: Path, capsys: pytest.Cap
     assert html.count("<svg") == 5
     assert "http" not in html
     assert "<script" not in html
+
+
+def test_a_running_gateway_is_asked_for_its_log(
+    log: Path, respx_mock: respx.MockRouter, capsys: pytest.CaptureFixture[str]
+) -> None:
+    half = log.read_text() + '{"t": 1'
+    respx_mock.get("http://gateway/traffic_log").respond(text=half)
+    assert Report().run(arguments("--live", "http://gateway/", "--json")) == 0
+    assert json.loads(capsys.readouterr().out)["requests"] == 200
+
+
+def test_a_gateway_without_a_log_is_told_apart(
+    respx_mock: respx.MockRouter, capsys: pytest.CaptureFixture[str]
+) -> None:
+    respx_mock.get("http://gateway/traffic_log").respond(404)
+    assert Report().run(arguments("--live", "http://gateway", "--json")) == 1
+    assert "writes no traffic log" in capsys.readouterr().err
+
+
+def test_files_or_a_gateway_must_be_named(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for given in ([], [str(log), "--live", "http://gateway"]):
+        assert Report().run(arguments(*given)) == 1
+        assert "name files, or a gateway" in capsys.readouterr().err
 
 
 def test_too_little_says_nothing(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
