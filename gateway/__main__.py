@@ -47,15 +47,27 @@ class Serve:
         parser.add_argument("--policy", metavar="NAME", help=f"{', '.join(POLICIES)} (default kv-aware)")
         parser.add_argument("--host", help="address to listen on (default 0.0.0.0)")
         parser.add_argument("--port", type=int, help="port to listen on (default 8080)")
+        parser.add_argument(
+            "--workers", type=int, default=1, metavar="N", help="processes that serve the port (default 1)"
+        )
+        # Which one of them this is; they are started with it.
+        parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
 
     def run(self, args: argparse.Namespace) -> int:
         """Serve until told to stop. Returns 2 for a configuration that can't be used."""
-        from gateway.serve import serve  # the parts that take a second to import
-
         config = _configuration(args)
         if config is None:
             return 2
-        return serve(config, args.config, lambda fresh: with_arguments(fresh, args))
+        if args.workers > 1 and config.index.redis_url is None:
+            print("--workers: each would know only what its own streams tell; set index.redis_url", file=sys.stderr)
+            return 2
+        if args.workers > 1 and args.worker is None:
+            from gateway.workers import supervise
+
+            return supervise(config, args.workers, args.argv)
+        from gateway.serve import serve  # the parts that take a second to import
+
+        return serve(config, args.config, lambda fresh: with_arguments(fresh, args), args.worker)
 
 
 class Check:
@@ -168,7 +180,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     # The library would say on every start that it found no PyTorch, which a tokenizer does not need.
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     commands = all_commands()
-    args = command_line(commands).parse_args(argv)
+    argv = sys.argv[1:] if argv is None else argv
+    args = command_line(commands).parse_args(argv, argparse.Namespace(argv=argv))
     return commands[args.command].run(args)
 
 

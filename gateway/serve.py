@@ -16,27 +16,36 @@ from gateway.application import Application, Beside
 from gateway.config import Config, ConfigError, load
 from gateway.front import front, operators_front
 from gateway.relay.connections import Connections
+from gateway.workers import listen_with_others, of_worker
 
 logger = logging.getLogger(__name__)
 
 
-def serve(config: Config, path: Path | None, complete: Callable[[Config], Config]) -> int:
+def serve(config: Config, path: Path | None, complete: Callable[[Config], Config], worker: int | None = None) -> int:
     """Serve until SIGTERM or SIGINT.
 
     path: the file to read again on SIGHUP and when it changes; complete: puts the command line over what it says.
+    worker: which one of several processes on the port this is; operators find it at a port of its own.
     Returns the exit status.
     """
     log.configure(config.log_level, config.log_format)
     beside: list[Beside] = [settle_memory]
     if path is not None:
         beside.append(partial(follow, path, complete))
-    listen = config.listen
+    listen, sockets = config.listen, None
+    if worker is not None:
+        listen = of_worker(listen, worker)
+        try:
+            sockets = [listen_with_others(listen.host, listen.port)]
+        except OSError as exc:
+            logger.error("worker %d: %s:%d: %s", worker, listen.host, listen.port, exc.strerror)
+            return 1
     if listen.admin_port is not None:
         beside.append(partial(operators_front, listen))
     connections = Connections(listen.head_timeout, listen.body_timeout, listen.connections_per_address)
     application = Application(config, connections, beside)
     server = front(application, listen, config.limits.drain, connections, application.stopping)
-    server.run()
+    server.run(sockets)
     return 0 if server.started else 1
 
 

@@ -118,9 +118,8 @@ class Ownership:
         asked = monotonic()
         gateways = await self._index.gateways(self._gateway, round(self._lease * 1000))
         if monotonic() - asked > self._deadline:
+            # Too slow for requests; leases can wait for it.
             self._health.failed("it is slow")
-            if not self._health.up:
-                return
         else:
             self._health.worked()
         standings: dict[EngineId, Standing] = {}

@@ -71,13 +71,13 @@ async def process(arguments: list[str], url: str, ready: str, log: Path) -> Asyn
 
 
 @contextlib.asynccontextmanager
-async def gateway_process(settings: Mapping[str, object], folder: Path) -> AsyncIterator[Running]:
-    """A gateway whose configuration file, in `folder`, says `settings`."""
+async def gateway_process(settings: Mapping[str, object], folder: Path, *arguments: str) -> AsyncIterator[Running]:
+    """A gateway whose configuration file, in `folder`, says `settings`. arguments: further ones of `serve`."""
     port = free_port()
     file = folder / f"gateway-{port}.yaml"
     file.write_text(yaml.safe_dump({"listen": {"host": "127.0.0.1", "port": port}, **settings}))
     url, log = f"http://127.0.0.1:{port}", folder / f"gateway-{port}.log"
-    async with process(["serve", "--config", str(file)], url, "/readyz", log) as running:
+    async with process(["serve", "--config", str(file), *arguments], url, "/readyz", log) as running:
         running.config = file
         yield running
 
