@@ -123,7 +123,6 @@ class Follower:
         owned, parts, stream = self.owned, self._parts, self.stream
         assert owned is not None
         before = owned.writer.tenure
-        await before.release(forget=False)
         tenure = await acquire(parts.index, stream.model, stream.engine, parts.gateway, parts.lease_ms)
         if self.owned is not owned:
             return

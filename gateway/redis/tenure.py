@@ -92,7 +92,10 @@ class Tenure:
 async def acquire(
     index: RedisIndex, model: str, engine: EngineId, gateway: str, millis: int, *, wanted: bool = False
 ) -> Tenure | None:
-    """The engine's lease for so long, if it is free. wanted: its holder shall hear of it. Raises RedisIndexError."""
+    """The engine's lease for so long, if no other gateway has it. wanted: that one shall hear of it.
+
+    Raises RedisIndexError.
+    """
     answer = await run(index.client, ACQUIRE, index.base(model), engine_name(engine), gateway, millis, int(wanted))
     if not answer:
         return None

@@ -1,11 +1,12 @@
--- Takes the lease of an engine's event stream if it is free.
+-- Takes the lease of an engine's event stream if it is free, or the gateway's own already: an answer may have been lost.
 --
 -- KEYS[1] what all keys of the model begin with
 -- ARGV    engine, gateway, milliseconds, '1' if its holder shall hear that it is wanted
 -- Answers {fence, field, value, ...} with the engine's record, or false: another has it.
 local base, engine = KEYS[1], ARGV[1]
 local lease, record = base .. 'o:' .. engine, base .. 'e:' .. engine
-if redis.call('EXISTS', lease) == 1 then
+local holder = redis.call('GET', lease)
+if holder and string.sub(holder, 1, #ARGV[2] + 1) ~= ARGV[2] .. ' ' then
   if ARGV[4] == '1' then redis.call('SET', base .. 'w:' .. engine, ARGV[2], 'PX', ARGV[3]) end
   return false
 end
