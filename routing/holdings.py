@@ -22,16 +22,21 @@ class Holdings:
         """The groups that all have to hold a block."""
         return self._judged
 
-    def uncommon(self, block: BlockHash) -> tuple[Copies, ...]:
-        """Every place's copies of a block; empty if there is at most one in each tier, in the only group judged."""
-        found = tuple(
-            Copies(tier, group, count)
-            for (tier, group), copies in self._copies.items()
-            if (count := copies.get(block)) is not None
-        )
-        if all(count == 1 and self._judged == [group] for _, group, count in found):
-            return ()
-        return found
+    def uncommon(self, blocks: Sequence[BlockHash]) -> Mapping[BlockHash, tuple[Copies, ...]]:
+        """Every place's copies of those that are not held at most once in each tier, in the only group judged."""
+        only = self._judged[0] if len(self._judged) == 1 else None
+        suspects: set[BlockHash] = set()
+        for (_, group), held in self._copies.items():
+            count = held.get
+            suspects.update([block for block in blocks if count(block, 0) > (group == only)])
+        return {
+            block: tuple(
+                Copies(tier, group, number)
+                for (tier, group), held in self._copies.items()
+                if (number := held.get(block)) is not None
+            )
+            for block in suspects
+        }
 
     def blocks(self, tier: Tier) -> Sequence[BlockHash]:
         """All that count as held in this tier."""

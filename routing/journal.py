@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from routing.books import Books, Copies, Entries, Traits
+from routing.books import Books, Entries, Traits
 from routing.holdings import Holdings
 from routing.types import BlockHash, EngineHash
 
@@ -38,17 +38,15 @@ class Journal:
     def take(self, names: Mapping[EngineHash, BlockHash], holdings: Holdings, traits: Traits) -> Entries:
         """What became of all that was touched since the last call."""
         named = {hash_: names.get(hash_) for hash_ in self._touched}
-        copies: dict[BlockHash, tuple[Copies, ...]] = {}
-        for block in (*named.values(), *self._last.values()):
-            if block is None:
-                continue
-            uncommon = holdings.uncommon(block)
-            if uncommon:
+        blocks = [block for block in (*named.values(), *self._last.values()) if block is not None]
+        copies = dict(holdings.uncommon(blocks))
+        if self._uncommon:
+            copies.update((block, ()) for block in blocks if block in self._uncommon and block not in copies)
+        for block, places in copies.items():
+            if places:
                 self._uncommon.add(block)
-                copies[block] = uncommon
-            elif block in self._uncommon:
+            else:
                 self._uncommon.discard(block)
-                copies[block] = ()
         self._touched.clear()
         self._last.clear()
         return Entries(named, copies, traits)

@@ -14,7 +14,7 @@
 
 import sys
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from xxhash import xxh32_hexdigest
 
@@ -49,11 +49,3 @@ def pack(numbers: Iterable[Number]) -> bytes:
     if sys.byteorder == "big":
         packed.byteswap()
     return packed.tobytes()
-
-
-def unpack(packed: bytes) -> Sequence[Number]:
-    """The other way."""
-    numbers = array("Q", packed)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers

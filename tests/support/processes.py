@@ -77,8 +77,9 @@ async def gateway_process(settings: Mapping[str, object], folder: Path, *argumen
     file = folder / f"gateway-{port}.yaml"
     file.write_text(yaml.safe_dump({"listen": {"host": "127.0.0.1", "port": port}, **settings}))
     url, log = f"http://127.0.0.1:{port}", folder / f"gateway-{port}.log"
-    async with process(["serve", "--config", str(file), *arguments], url, "/readyz", log) as running:
-        running.config = file
+    operators = f"http://127.0.0.1:{port + 1}" if "--workers" in arguments else url
+    async with process(["serve", "--config", str(file), *arguments], operators, "/readyz", log) as running:
+        running.url, running.config = url, file
         yield running
 
 

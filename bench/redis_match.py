@@ -1,0 +1,90 @@
+"""What it takes to ask the index in Redis who holds how long a prefix.
+
+Prints a JSON line for each length of chain, number of clients and kind of holders: `few`, four engines hold it, and
+`all`, every engine holds it to a depth of its own. Clients ask at once, from one process, as requests of a gateway do.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from random import Random
+from statistics import median
+
+from redis.asyncio import Redis
+
+from bench.redis_server import valkey
+from gateway.redis.batch import Batch
+from gateway.redis.health import Health
+from gateway.redis.lookup import Lookup
+from gateway.redis.redis_index import RedisIndex
+from gateway.redis.tenure import acquire
+from routing.changes import Put
+from routing.index import PrefixIndex
+from routing.types import BlockHash, EngineId, Namespace, ReplicaId, Tier
+
+REPLICAS = 64
+LENGTHS = (500, 2_000, 8_000)
+CLIENTS = (1, 16)
+SECONDS = 3.0
+CHAINS = 8
+"""that clients ask for in turn"""
+SPACE = Namespace("bench", 16)
+
+
+async def fill(index: RedisIndex, random: Random, length: int, holders: int) -> Sequence[Sequence[BlockHash]]:
+    """Put chains into the index, each held by so many engines to random depths."""
+    chains = [[BlockHash(random.getrandbits(64)) for _ in range(length)] for _ in range(CHAINS)]
+    for number in range(REPLICAS):
+        engine = EngineId(ReplicaId(f"10.0.0.{number}:8000"), 0)
+        tenure = await acquire(index, SPACE.model, engine, "bench", 600_000)
+        assert tenure is not None
+        batch = Batch("all")
+        for chain in chains:
+            if number in random.sample(range(REPLICAS), holders):
+                batch.add([Put(Tier.GPU, chain[: random.randint(1, length)])], None, None, lambda tier: frozenset())
+        await tenure.apply(batch)
+    return chains
+
+
+async def measure(url: str, length: int, holders: str) -> None:
+    async with Redis.from_url(url) as client, asyncio.TaskGroup() as group:
+        await client.flushall()
+        index = RedisIndex(client, "bench:")
+        chains = await fill(index, Random(length), length, 4 if holders == "few" else REPLICAS)
+        nothing = PrefixIndex()
+        lookup = Lookup(index, Health(time.monotonic), 10.0, group.create_task, nothing.match)
+        for clients in CLIENTS:
+            times: list[float] = []
+            end = time.perf_counter() + SECONDS
+
+            async def ask(number: int, times: list[float] = times, end: float = end) -> None:
+                turn = number
+                while (started := time.perf_counter()) < end:
+                    turn += 1
+                    await lookup.match([(SPACE, chains[turn % CHAINS])])
+                    times.append(time.perf_counter() - started)
+
+            begun = time.perf_counter()
+            await asyncio.gather(*(ask(number) for number in range(clients)))
+            line = {
+                "bench": "redis_match",
+                "blocks": length,
+                "replicas": REPLICAS,
+                "clients": clients,
+                "holders": holders,
+                "p50_ms": round(median(times) * 1000, 3),
+                "matches_per_s": round(len(times) / (time.perf_counter() - begun)),
+            }
+            print(json.dumps(line), flush=True)
+
+
+def main() -> None:
+    with valkey() as url:
+        for length in LENGTHS:
+            for holders in ("few", "all"):
+                asyncio.run(measure(url, length, holders))
+
+
+if __name__ == "__main__":
+    main()
