@@ -3,24 +3,10 @@
 import subprocess
 import sys
 
-<<<<<<< HEAD
-BENCHES = ("relay", "decide", "turn", "stall", "ingest", "loop_under_ingest", "l2_probe", "l2_published", "observing")
-=======
 BENCHES = (
-    "relay",
-    "decide",
-    "turn",
-    "stall",
-    "ingest",
-    "l2_probe",
-    "l2_published",
-    "observing",
-    "redis_match",
-    "redis_apply",
-    "index_memory",
-    "takeover",
-)
->>>>>>> f210db3 (Benches of the index in Redis; a match narrows down all changes of a group at once)
+    "relay", "decide", "turn", "stall", "ingest", "loop_under_ingest", "l2_probe", "l2_published", "observing",
+    "redis_match", "redis_apply", "index_memory", "takeover",
+)  # fmt: skip
 
 
 def main() -> int:
