@@ -47,7 +47,7 @@ def supervise(config: Config, count: int, arguments: Sequence[str]) -> int:
 
     arguments: of the command line; each worker gets its number behind them. Returns the exit status.
     """
-    log.configure(config.log_level)
+    log.configure(config.log_level, config.log_format)
     try:
         # Never listens; keeps anybody else from the port while workers come and go.
         reserved = listen_with_others(config.listen.host, config.listen.port)
