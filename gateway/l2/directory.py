@@ -1,5 +1,6 @@
 """A mounted directory as the place of chunks: one stat for each file, remembered for as long as that can be trusted."""
 
+import errno
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -98,6 +99,10 @@ class Directory:
     def _look(self, name: str) -> bool:
         try:
             size = os.stat(self.path / name).st_size
-        except FileNotFoundError:
+        except (FileNotFoundError, ValueError):  # the latter for what can't be a name: a client chose the salt
             return False
+        except OSError as exc:
+            if exc.errno == errno.ENAMETOOLONG:
+                return False
+            raise
         return size >= max(1, self.file_bytes or 1)

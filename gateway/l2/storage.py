@@ -68,9 +68,10 @@ class SharedStorage:
         now: Callable[[], float],
         reported: KeyDirectory | None = None,
     ) -> None:
-        """reported: what LMCache's servers tell, where they do.
+        """places: by the name under which a model is served. now: seconds, monotonic.
 
-        places: by the name under which a model is served. now: seconds, monotonic."""
+        reported: what LMCache's servers tell, where they do.
+        """
         self._settings = settings
         self._places = places
         self._fleet = fleet
@@ -107,6 +108,8 @@ class SharedStorage:
         if not self._health.believed:
             look_ups("off").inc()
             return Stored()
+        if not any(len(ids) >= (place.scheme.chunk if place.scheme else 1) for ids in tokens):
+            return Stored([self._prefix(place, 0) for _ in tokens])
         if place.comparison is not None:
             place.comparison.served(tokens[0])
         progress = [Progress() for _ in tokens]
@@ -124,16 +127,7 @@ class SharedStorage:
             return Stored()
         await asyncio.wait({asking}, timeout=self._settings.deadline)
         self._metrics.seconds.observe(self._now() - started)
-        if not asking.done():
-            asking.cancel()
-            outcome = "late"
-        elif isinstance(error := asking.exception(), OSError):
-            logger.debug("shared storage: %s", error)
-            outcome = "failed"
-        elif error is not None:
-            raise error
-        else:
-            outcome = "answered"
+        outcome = _outcome(asking)
         look_ups(outcome).inc()
         if outcome == "answered":
             self._health.worked()
@@ -223,6 +217,21 @@ class SharedStorage:
             settings.seconds_per_token * scale,
             settings.min_tokens,
         )
+
+
+def _outcome(asking: "asyncio.Future[None]") -> str:
+    """How a look-up went. Whatever went wrong, the request goes on without it."""
+    if not asking.done():
+        asking.cancel()
+        return "late"
+    error = asking.exception()
+    if error is None:
+        return "answered"
+    if isinstance(error, OSError):
+        logger.debug("shared storage: %s", error)
+    else:
+        logger.error("a look-up in shared storage failed", exc_info=error)
+    return "failed"
 
 
 def _chunks(scheme: Scheme, memory: Memory, ids: Sequence[int], prompt: Prompt, salt: str | None, tags: Tags) -> Chunks:

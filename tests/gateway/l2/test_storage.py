@@ -118,6 +118,15 @@ async def test_a_tier_whose_fingerprint_is_not_its_configurations_is_not_used(tm
         assert world.parts.faults()
 
 
+@pytest.mark.parametrize("salt", ["x" * 5000, "nul\0", "\udc80", "a/b"])
+async def test_a_salt_that_can_be_no_part_of_a_name_is_no_fault_of_the_storage(tmp_path: Path, salt: str) -> None:
+    async with stored(tmp_path, SharedModel(writer="lmcache-server"), failures=1) as world:
+        found = await world.look_up(range(300), salt)
+        assert found is not None
+        assert found.tokens == 0
+        assert world.parts.storage.health.believed
+
+
 async def test_short_prompts_and_unknown_models_are_not_asked_about(tmp_path: Path) -> None:
     async with stored(tmp_path) as world:
         found = await world.look_up(range(CHUNK - 1))
