@@ -16,6 +16,7 @@ from gateway.l2.key_directory import KeyDirectory
 from gateway.l2.metrics import L2Metrics
 from gateway.l2.prefetch import Prefetcher
 from gateway.l2.redis_store import redis_store
+from gateway.l2.servers import Servers
 from gateway.l2.storage import Place, SharedStorage
 from gateway.l2.store import Store
 from gateway.l2.workers import Workers
@@ -54,6 +55,8 @@ class L2Parts:
         )
         self.flights = Flights(settings.single_flight)
         self._tasks = [group.create_task(self._health.run())]
+        self._servers = Servers(settings, fleet, client)
+        self._tasks.append(group.create_task(self._servers.run()))
         self._comparisons = []
         for name, place in places.items():
             if settings.path is not None and place.settings.writer != "vllm":
@@ -64,7 +67,7 @@ class L2Parts:
 
     def faults(self) -> list[str]:
         """What is not as it should be, in words."""
-        return [*self._health.faults(), *self.storage.faults()]
+        return [*self._health.faults(), *self.storage.faults(), *self._servers.faults]
 
     async def compare(self) -> None:
         """Compare the settings with the files that are there, now."""
