@@ -40,7 +40,7 @@ class World:
             blocks = [BlockHash(random.getrandbits(64)) for _ in range(BLOCKS // REPLICAS)]
             self._tell(EngineId(id, 0), blocks)
         speed = PROFILES["qwen3-32b-h100"]
-        self.router = Router(self.fleet, FreshRoutes(2.0), speed, Stakes(self.room, speed))
+        self.router = Router(self.fleet, FreshRoutes(2.0), speed, Stakes(self.room))
         self.policy = POLICIES["kv-aware"](random)
 
     def hold(self, blocks: Sequence[BlockHash]) -> None:

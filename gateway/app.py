@@ -42,15 +42,20 @@ from gateway.relay.credentials import Credentials
 from gateway.relay.forward import Forwarder
 from gateway.request_log import RequestLog
 from gateway.savings import Savings
+from gateway.shadow import Shadow
+from gateway.speed import SpeedWatch
+from gateway.split import LossSplit
 from gateway.state import StateCollector
 from gateway.stored import StoredAnswers
 from gateway.traffic_log import TrafficLog
 from routing.breaker import BreakerRules
+from routing.fit import SpeedFit
 from routing.fleet import Fleet, Replica
 from routing.fresh import FreshRoutes
 from routing.health import Health
 from routing.history import RouteHistory
 from routing.index import PrefixIndex
+from routing.policies import POLICIES
 from routing.reuse import ReuseChance
 from routing.room import Room
 from routing.router import Router
@@ -110,15 +115,18 @@ class Gateway:
         self.metrics.registry.register(StateCollector(self._fleet, self.health, holding, self._membership, monotonic))
 
         random = Random()
-        router = Router(self._fleet, fresh, config.speed(), Stakes(room, config.speed()))
+        fit = SpeedFit(config.speed())
+        router = Router(self._fleet, fresh, config.speed(), Stakes(room), fit)
         self.metrics.registry.register(SignalsCollector(self._fleet, router.queue, config.saturation))
         if config.operator_metric_names:
             self.metrics.registry.register(AliasCollector(self.metrics, self._fleet))
         l2 = config.l2 and L2Parts(config.l2, self._fleet, self.metrics.registry, client, group, monotonic)
         self._l2 = l2
+        shadow = Shadow(POLICIES[config.shadow_policy](random), self.metrics.registry) if config.shadow_policy else None
         self._chooser = Chooser(
             config, self._fleet, index, history, router, self._library, remote, self._executor, random,
             l2.storage if l2 else None, l2.flights if l2 else None, l2.prefetcher if l2 else None, self._redis,
+            shadow,
         )  # fmt: skip
         check = ParityCheck(client)
         canary = Canary(self._fleet, self._library, check, config.parity_interval, self.metrics, monotonic)
@@ -127,7 +135,10 @@ class Gateway:
             lambda: self._config, self.degraded, self._set_policy, self._fleet, self.health, holding, self._membership,
             self.metrics.registry, self._l2.faults if self._l2 else list,
         )  # fmt: skip
-        listeners = [auditor.ended, *page.listeners, Savings(self.metrics, config.speed()).ended]
+        listeners = [
+            auditor.ended, *page.listeners, Savings(self.metrics, config.speed()).ended,
+            SpeedWatch(fit, self._fleet, self.metrics.registry).ended, LossSplit(self.metrics.registry).ended,
+        ]  # fmt: skip
         if logging.getLogger("kvgate.request").isEnabledFor(logging.INFO):
             listeners.append(self._requests.write)
         if self._l2:

@@ -16,6 +16,7 @@ from gateway.l2.storage import SharedStorage, Stored
 from gateway.prompt.library import Library
 from gateway.prompt.remote import RemoteReader
 from gateway.reading import Reading, chained, read
+from gateway.shadow import Shadow
 from routing.blocks import root_hash
 from routing.decision import Candidate, Decision, Matched, Prompt, RouteRequest
 from routing.fleet import Engine, Fleet
@@ -69,6 +70,7 @@ class Chooser:
         flights: Flights | None = None,
         prefetcher: Prefetcher | None = None,
         shared_index: SharedIndex | None = None,
+        shadow: Shadow | None = None,
     ) -> None:
         self._fleet = fleet
         self._index = index
@@ -82,6 +84,7 @@ class Chooser:
         self._flights = flights
         self._prefetcher = prefetcher
         self._shared_index = shared_index
+        self._shadow = shadow
         self._miscounted: set[str] = set()
         self._secret = config.hash_secret.encode()
         self._policies: dict[str, Policy] = {name: policy(random) for name, policy in POLICIES.items()}
@@ -130,6 +133,10 @@ class Chooser:
             return reading()
         return await asyncio.get_running_loop().run_in_executor(self._executor, reading)
 
+    def reads_for(self, policy: Policy) -> Policy:
+        """The policy that prompts are read and looked up for: its shadow's where it needs no prompt itself."""
+        return self._shadow.policy if self._shadow and policy.source is PrefixSource.NONE else policy
+
     async def look_up(self, reading: Reading, policy: Policy, tags: Tags = ()) -> Found:
         """What each engine holds of the prompts, from where the policy looks; empty where it does not look.
 
@@ -137,6 +144,7 @@ class Chooser:
         tags: LMCache's, from the request.
         """
         request = reading.route
+        policy = self.reads_for(policy)
         if policy.source is PrefixSource.NONE or not request.prompts:
             return Found()
         stored = Stored()
@@ -175,6 +183,8 @@ class Chooser:
         if self._flights and request.replica is None:
             request = request._replace(replica=self._flights.follow(start, now))
         decision = self._router.route(request, matches, policy, now, excluding, shared)
+        if self._shadow:
+            self._shadow.judge(request.model or "", decision, request.session)
         if self._flights:
             self._flights.begin(start, decision.engine, now)
         if self._prefetcher is not None and decision.l2_tokens and len(tokens) == 1:

@@ -90,6 +90,10 @@ class Decision(NamedTuple):
     """of the held tokens, those that come from shared storage"""
     credited: Sequence[BlockHash] = ()
     """blocks that count as held there until the engine's events speak of them"""
+    reusable_tokens: int = 0
+    """of the prompt, those that an earlier prompt began with, and that a cache can spare"""
+    factor: float = 1.0
+    """by which the engine's profile was multiplied for the prediction"""
     matched: Matched | None = None
     """where the request is one whole prompt that was looked up in the index"""
 

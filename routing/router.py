@@ -6,9 +6,11 @@ from typing import NamedTuple
 from routing.cost import NOTHING_AT_STAKE, Profile, predict
 from routing.decision import Candidate, Decision, Prompt, RouteRequest
 from routing.errors import NoReplicaAvailable, UnknownModel
+from routing.fit import SpeedFit
 from routing.fleet import Engine, Fleet
 from routing.fresh import FreshRoutes
 from routing.policies import Policy
+from routing.seen import Seen
 from routing.shared import NOTHING_SHARED, SharedPrefix
 from routing.stakes import NOTHING_STANDS, Stakes, Standing
 from routing.types import BlockHash, EngineId, Namespace, PrefixMatch, ReplicaId
@@ -17,6 +19,8 @@ Matches = Sequence[Mapping[EngineId, PrefixMatch]]
 """For each prompt of a request, what each engine holds of it; empty where the prompts are not matched."""
 
 _NOTHING = PrefixMatch(0, 0)
+_SEEN_BLOCKS = 2_000_000
+"""of recent prompts, to know what could be saved: about 100 MB at the most"""
 
 
 class _Asked(NamedTuple):
@@ -34,15 +38,18 @@ class Router:
     """Decides. What is known of caches comes in as `Matches`; who looked it up and where is the caller's business.
 
     fresh: credits to engines just chosen; every decision adds to them.
-    profile: how fast engines are.
+    profile: how fast engines are. fit: how fast each of them has shown itself, if that is watched.
     stakes: what others have at stake; every decision is recorded there.
     """
 
-    def __init__(self, fleet: Fleet, fresh: FreshRoutes, profile: Profile, stakes: Stakes) -> None:
+    def __init__(
+        self, fleet: Fleet, fresh: FreshRoutes, profile: Profile, stakes: Stakes, fit: SpeedFit | None = None
+    ) -> None:
         self._fleet = fleet
         self._fresh = fresh
-        self._profile = profile
+        self._fit = fit or SpeedFit(profile)
         self._stakes = stakes
+        self._seen = Seen(_SEEN_BLOCKS)
         self._mean_new_tokens = 0.0
 
     def candidates(
@@ -108,6 +115,8 @@ class Router:
             prediction=chosen.prediction,
             candidates=candidates,
             l2_tokens=chosen.l2,
+            factor=self._fit.factor(chosen.engine),
+            reusable_tokens=self._reusable(chosen.engine, request.prompts) if matches else 0,
             credited=self._credit(chosen.engine, request.prompts, matches, now) if matches else (),
         )
         if matches:
@@ -116,7 +125,7 @@ class Router:
 
     def queue(self, engine: Engine) -> float:
         """Seconds that one more prompt would wait there, as predicted, until its own prefill begins."""
-        return predict(self._profile, engine.load, 0, 0, 0, self._mean_new_tokens).queue
+        return predict(self._fit.profile(engine.id), engine.load, 0, 0, 0, self._mean_new_tokens).queue
 
     def withdraw(self, decision: Decision) -> None:
         """The request got no answer there, so nothing says that its blocks are, or will be, held."""
@@ -145,12 +154,31 @@ class Router:
             new_blocks += len(blocks) - in_gpu
             before = continued.get(namespace, 0)
             left += before if in_any < before else 0
-        stake = self._stakes.of(engine, new_blocks, left, standing, now) if asked else NOTHING_AT_STAKE
+        profile = self._fit.profile(id)
+        stake = self._stakes.of(engine, profile, new_blocks, left, standing, now) if asked else NOTHING_AT_STAKE
         load = engine.load
         prediction = predict(
-            self._profile, load, l0, l1, tokens, self._mean_new_tokens, l2=l2, loading_l2=loading_l2, stake=stake
+            profile,
+            load,
+            l0,
+            l1,
+            tokens,
+            self._mean_new_tokens,
+            l2=l2,
+            loading_l2=loading_l2,
+            stake=stake,
         )
         return Candidate(id, load, l0, l1, tokens, prediction, l2)
+
+    def _reusable(self, id: EngineId, prompts: Sequence[Prompt]) -> int:
+        engine = self._fleet.get(id)
+        assert engine is not None
+        size = engine.namespace.block_size
+        seen = (
+            (self._seen.prefix(prompt.chains.get(engine.namespace, ())), max(0, prompt.tokens - prompt.whole) // size)
+            for prompt in prompts
+        )
+        return sum(min(found, most) * size for found, most in seen)
 
     def _credit(self, id: EngineId, prompts: Sequence[Prompt], matches: Matches, now: float) -> Sequence[BlockHash]:
         engine = self._fleet.get(id)
@@ -161,5 +189,6 @@ class Router:
             held = match.get(id, _NOTHING).l0
             credited += blocks[held:]
             self._stakes.record(id, blocks, held, now)
+            self._seen.record(blocks)
         self._fresh.credit(id, credited, now)
         return credited

@@ -47,12 +47,11 @@ NOTHING_STANDS = Standing(0.0, 0.0)
 class Stakes:
     """Judges placements by what they leave to others.
 
-    room: what each engine's cache holds. profile: how fast engines are.
+    room: what each engine's cache holds.
     """
 
-    def __init__(self, room: Room, profile: Profile) -> None:
+    def __init__(self, room: Room) -> None:
         self._room = room
-        self._profile = profile
         self._turns = Turns(_TURNS)
 
     def continued(self, prompt: Prompt) -> Mapping[Namespace, int]:
@@ -64,16 +63,19 @@ class Stakes:
         waiting = sum(engine.load.pending + engine.load.others_waiting for engine in engines) / len(engines)
         return Standing(min(self._share(engine, now) for engine in engines), min(waiting, QUEUED))
 
-    def of(self, engine: Engine, new_blocks: int, left: int, standing: Standing, now: float) -> Stake:
+    def of(self, engine: Engine, profile: Profile, new_blocks: int, left: int, standing: Standing, now: float) -> Stake:
         """What is at stake if the engine gets a prompt.
 
-        new_blocks: those that it does not hold. left: blocks of a conversation that would be sent away from them.
+        profile: how fast it is. new_blocks: those that it does not hold.
+        left: blocks of a conversation that would be sent away from them.
         """
         moving = 0.0
         if left:
-            dead = LEFT_BEHIND * left * engine.namespace.block_size * self._profile.prefill_per_token
-            moving = STAYING * self._profile.decode_base + dead
-        return Stake(self._room_taken(engine, new_blocks, standing.emptiest, now), moving, WORK + standing.waiting)
+            dead = LEFT_BEHIND * left * engine.namespace.block_size * profile.prefill_per_token
+            moving = STAYING * profile.decode_base + dead
+        return Stake(
+            self._room_taken(engine, profile, new_blocks, standing.emptiest, now), moving, WORK + standing.waiting
+        )
 
     def record(self, engine: EngineId, blocks: Sequence[BlockHash], held: int, now: float) -> None:
         """A prompt of these blocks goes there, of which the engine holds the first `held`."""
@@ -87,7 +89,7 @@ class Stakes:
         coming = engine.load.pending_tokens / engine.namespace.block_size
         return (self._room.fresh(engine.id, now) + coming) / capacity
 
-    def _room_taken(self, engine: Engine, new_blocks: int, emptiest: float, now: float) -> float:
+    def _room_taken(self, engine: Engine, profile: Profile, new_blocks: int, emptiest: float, now: float) -> float:
         capacity = engine.replica.capacity_blocks
         if not capacity:
             return 0.0
@@ -95,4 +97,4 @@ class Stakes:
         lost = pushed_out * self._room.chance_at_end(engine.id, now) if pushed_out else 0.0
         surplus = new_blocks + (self._share(engine, now) - emptiest - TOLERATED) * capacity
         blocks = lost + CROWDED * max(0.0, surplus)
-        return blocks * engine.namespace.block_size * self._profile.prefill_per_token
+        return blocks * engine.namespace.block_size * profile.prefill_per_token

@@ -157,7 +157,7 @@ class OpenAI:
     async def _reading(self, path: str, model: str | None, raw: bytes, policy: Policy) -> Reading:
         if path in UNSCORED:
             reading = Reading(RouteRequest(model), (), unread(path))
-        elif policy.source is PrefixSource.NONE and not self._reads_all:
+        elif self._chooser.reads_for(policy).source is PrefixSource.NONE and not self._reads_all:
             return Reading(RouteRequest(model))
         else:
             reading = await self._chooser.request(path, model, raw)

@@ -30,6 +30,8 @@ class Config(Section):
     discovery: Discovery = Field(default_factory=Discovery)
     policy: PolicyName = "kv-aware"
     """for every model that has none of its own"""
+    shadow_policy: PolicyName | None = None
+    """decides along and is not followed: what it would have done is counted"""
     allow_policy_header: bool = False
     """whether a request's `x-kvgate-policy` header may choose another policy"""
     models: Mapping[str, ModelConfig] = Field(default_factory=dict)

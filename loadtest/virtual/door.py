@@ -8,6 +8,7 @@ from routing.blocks import block_hashes, root_hash
 from routing.changes import Change, Drop, Put, Wipe
 from routing.cost import Profile
 from routing.decision import Decision, Prompt, RouteRequest
+from routing.fit import SpeedFit
 from routing.fleet import Fleet, Lease, ModelCard, Replica
 from routing.fresh import FreshRoutes
 from routing.history import RouteHistory
@@ -52,7 +53,8 @@ class Door:
         self._fleet = Fleet()
         self._capacity = capacity
         self._room = Room(ReuseChance(), ROOM_LIFETIME)
-        self._router = Router(self._fleet, self._fresh, profile, Stakes(self._room, profile))
+        self._fit = SpeedFit(profile)
+        self._router = Router(self._fleet, self._fresh, profile, Stakes(self._room), self._fit)
         for number in range(replicas):
             self.join(number)
 
@@ -85,6 +87,11 @@ class Door:
         engine = self._fleet.get(decision.engine)
         assert engine is not None
         return decision, Lease(engine.load, decision.prompt_tokens, decision.new_tokens)
+
+    def answered(self, decision: Decision, ttft: float) -> None:
+        """The first token of a request came so many seconds after it."""
+        if decision.cached_tokens is not None:
+            self._fit.observe(decision.engine, decision.prediction.ttft / decision.factor, ttft)
 
     def take_in(self, replica: int, changes: Sequence[Change], now: float) -> None:
         """Events of a replica have come."""

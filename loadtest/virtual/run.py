@@ -124,12 +124,14 @@ class Run:
                 self.at(ask.at, partial(self._arrive, ask))
 
     def _end(self, request: Request) -> Answered:
-        ask, _, decision, lease = self._sent.pop(request)
+        ask, door, decision, lease = self._sent.pop(request)
         lease.release()
+        ttft = self._first.pop(request) - ask.at
+        door.answered(decision, ttft)
         answered = Answered(
             ask,
             number(decision.engine),
-            self._first.pop(request) - ask.at,
+            ttft,
             self.now - ask.at,
             request.cached or 0,
             decision.cached_tokens,

@@ -34,7 +34,7 @@ class World:
             self.fleet.join(Replica(id.replica, f"http://{id.replica}", cards, capacity_blocks=capacity))
         self.room = Room(ReuseChance(), 600.0)
         speed = PROFILES["qwen3-32b-h100"]
-        self.router = Router(self.fleet, FreshRoutes(2.0), speed, Stakes(self.room, speed))
+        self.router = Router(self.fleet, FreshRoutes(2.0), speed, Stakes(self.room))
         self.kv_aware = POLICIES["kv-aware"](Random(0))
 
 

@@ -29,7 +29,7 @@ def router() -> tuple[Router, Fleet]:
     fleet = Fleet()
     for id in (A, B):
         fleet.join(Replica(id.replica, f"http://{id.replica}", (ModelCard("m"),)))
-    return Router(fleet, FreshRoutes(2.0), SPEED, Stakes(Room(ReuseChance(), 600.0), SPEED)), fleet
+    return Router(fleet, FreshRoutes(2.0), SPEED, Stakes(Room(ReuseChance(), 600.0))), fleet
 
 
 @pytest.mark.parametrize(

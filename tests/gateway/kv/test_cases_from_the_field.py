@@ -132,7 +132,7 @@ def test_the_block_with_the_last_token_is_no_hit(tokens: int, cached: int) -> No
     fleet, space = Fleet(), Namespace(MODEL, SIZE)
     fleet.join(Replica(ENGINE.replica, f"http://{ENGINE.replica}", (ModelCard(MODEL),), block_size=SIZE))
     speed = PROFILES["qwen3-32b-h100"]
-    router = Router(fleet, FreshRoutes(2.0), speed, Stakes(Room(ReuseChance(), 600.0), speed))
+    router = Router(fleet, FreshRoutes(2.0), speed, Stakes(Room(ReuseChance(), 600.0)))
     request = RouteRequest(MODEL, (Prompt(tokens, {space: NAMES[: tokens // SIZE]}),))
     matches = [{ENGINE: PrefixMatch(tokens // SIZE, tokens // SIZE)}]
     assert router.route(request, matches, POLICIES["kv-aware"](Random(0)), 0.0).cached_tokens == cached

@@ -1,0 +1,38 @@
+"""Where the tokens go that a cache could have saved: of what, as metrics on one denominator."""
+
+from functools import cache
+
+from prometheus_client import CollectorRegistry
+
+from gateway.relay.account import Ended
+from gateway.tally import Counter
+
+STAGES = ("prompt", "reusable", "reachable", "chosen", "delivered")
+"""What was asked; what an earlier prompt had; what some replica held; what the chosen one held; what came of it."""
+
+
+class LossSplit:
+    """Counts the prompt tokens of each answer that reports cached tokens, by stage.
+
+    From one stage to the next is lost: what all caches together no longer hold, what is given up for load or room, and
+    what was evicted or computed otherwise than foreseen.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        tokens = Counter(
+            "kvgate_prefix_tokens", "Prompt tokens that could still be saved, by stage", ("model", "policy", "stage"),
+            registry,
+        )  # fmt: skip
+        self._series = cache(lambda model, policy: [tokens.labels(model, policy, stage) for stage in STAGES])
+
+    def ended(self, ended: Ended) -> None:
+        """Count a request that is over."""
+        decision, usage = ended.decision, ended.outcome.usage
+        if usage is None or usage.cached_tokens is None or decision.cached_tokens is None or not ended.inbound.single:
+            return
+        reachable = max(candidate.held for candidate in decision.candidates)
+        # An engine's own copy may be older than what this gateway has seen.
+        reusable = max(decision.reusable_tokens, reachable)
+        counts = (usage.prompt_tokens, reusable, reachable, decision.cached_tokens, usage.cached_tokens)
+        for series, count in zip(self._series(ended.inbound.model, decision.policy), counts, strict=True):
+            series.inc(count)
