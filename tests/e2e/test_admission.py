@@ -4,15 +4,20 @@ import asyncio
 import gzip
 import hashlib
 import json
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 import pytest
 from fake_replica import FakeReplica, fake_replica
 from gateway_here import Here, gateway_here, until
 
+from gateway.config import Config
+
+CERTIFICATES = Path(__file__).parents[1] / "support/certificates"
 CHAT = "/v1/chat/completions"
 
 
@@ -166,3 +171,17 @@ async def test_a_model_has_other_names_where_they_are_set() -> None:
         assert at.fake.raw == [b'{"model": "fake",  "messages": [], "x": 1.0}']
         models = (await at.client.get(at.gateway.url + "/v1/models")).json()["data"]
         assert [model["id"] for model in models] == ["fake", "gpt-4o"]
+
+
+async def test_a_replica_may_want_to_see_a_certificate() -> None:
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=CERTIFICATES / "ca.pem")
+    tls.load_cert_chain(CERTIFICATES / "server.pem")
+    tls.verify_mode = ssl.CERT_REQUIRED
+    shown = {"ca": str(CERTIFICATES / "ca.pem"), "certificate": str(CERTIFICATES / "client.pem")}
+    async with (
+        fake_replica(tls=tls) as fake,
+        gateway_here({"replicas": [{"url": fake.url}], "upstream_tls": shown}) as here,
+    ):
+        assert (await World(fake, here).chat()).status_code == 200
+    with pytest.raises(ValueError, match="upstream_tls"):
+        Config.model_validate({"upstream_tls": {"certificate": "/none.pem"}})

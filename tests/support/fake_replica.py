@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gzip
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -28,6 +29,7 @@ class FakeReplica:
 
     gets: what it answers to GETs, by path: JSON, or text where it is a string; 404 to all others.
     status: what it answers to every POST instead, if not 0. script: says itself what is answered to every POST.
+    idle: seconds after which it closes a connection on which nothing comes.
     """
 
     url: str = ""
@@ -38,6 +40,7 @@ class FakeReplica:
     gets: dict[str, object] = field(default_factory=lambda: {"/v1/models": _MODELS, "/health": {}})
     status: int = 0
     script: Script | None = None
+    idle: float | None = None
     _server: asyncio.Server | None = None
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -61,7 +64,7 @@ class FakeReplica:
         try:
             while await self._serve(reader, writer):
                 pass
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError, TimeoutError):
             pass
         finally:
             self._tasks.discard(task)
@@ -69,7 +72,8 @@ class FakeReplica:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Answer one request. Returns whether the connection is kept."""
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+        async with asyncio.timeout(self.idle):
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
         lengths = [line.partition(":")[2] for line in head.split("\r\n") if line.startswith("content-length:")]
         raw = await reader.readexactly(int(lengths[0]) if lengths else 0)
         method, path, _ = head.split(" ", 2)
@@ -149,11 +153,11 @@ def _chunk(data: bytes) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def fake_replica() -> AsyncIterator[FakeReplica]:
+async def fake_replica(idle: float | None = None, tls: ssl.SSLContext | None = None) -> AsyncIterator[FakeReplica]:
     """A fake replica until left."""
-    fake = FakeReplica()
-    fake._server = await asyncio.start_server(fake.accept, "127.0.0.1", 0)
-    fake.url = f"http://127.0.0.1:{fake._server.sockets[0].getsockname()[1]}"
+    fake = FakeReplica(idle=idle)
+    fake._server = await asyncio.start_server(fake.accept, "127.0.0.1", 0, ssl=tls)
+    fake.url = f"http{'s' if tls else ''}://127.0.0.1:{fake._server.sockets[0].getsockname()[1]}"
     try:
         yield fake
     finally:
