@@ -85,3 +85,30 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
 def test_kv_aware_never_chooses_what_is_predicted_to_cost_more_than_the_noise(given: Sequence[Candidate]) -> None:
     chosen = POLICIES["kv-aware"](Random(0)).choose(given).candidate
     assert chosen.prediction.cost <= min(each.prediction.cost for each in given) + NOISE
+
+
+@given(candidates())
+def test_kv_aware_waits_longer_only_for_what_others_have_at_stake(given: Sequence[Candidate]) -> None:
+    chosen = POLICIES["kv-aware"](Random(0)).choose(given).candidate.prediction
+    for other in (each.prediction for each in given):
+        at_stake = (other.cost - other.ttft) - (chosen.cost - chosen.ttft)
+        assert chosen.ttft <= other.ttft + NOISE + at_stake + 1e-9
+
+
+@given(
+    st.integers(0, 62),
+    st.integers(0, 62),
+    st.integers(0, 20),
+    st.integers(0, 20),
+    st.integers(0, 9000),
+    st.integers(0, 9000),
+)
+def test_costs_rise_with_load_and_fall_with_what_is_held(
+    held: int, more: int, in_flight: int, others: int, pending: int, further: int
+) -> None:
+    one = candidate("a:1", l0=16 * held, in_flight=in_flight, pending=pending)
+    assert candidate("a:1", l0=min(992, 16 * (held + more)), in_flight=in_flight, pending=pending).prediction.cost <= (
+        one.prediction.cost + 1e-9
+    )
+    busier = candidate("a:1", l0=16 * held, in_flight=in_flight + others, pending=pending + further)
+    assert busier.prediction.cost >= one.prediction.cost - 1e-9
