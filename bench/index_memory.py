@@ -31,6 +31,8 @@ HOLDERS = 64
 NAMED = 100_000
 """blocks with names, for the map's cost"""
 PART = 10_000
+EVENT = 16
+"""blocks announced at once"""
 
 
 def engine(number: int) -> EngineId:
@@ -63,7 +65,8 @@ def in_memory() -> None:
     tracemalloc.start()
     index = PrefixIndex()
     for owner, blocks in held:
-        index.apply(owner, [Put(Tier.GPU, blocks)])
+        for start in range(0, PART, EVENT):
+            index.apply(owner, [Put(Tier.GPU, blocks[start : start + EVENT])])
     per_block = tracemalloc.get_traced_memory()[0] / BLOCKS
     before = tracemalloc.get_traced_memory()[0]
     ledger = Ledger(b"", "model", journal=Journal())

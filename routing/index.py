@@ -124,8 +124,13 @@ class PrefixIndex:
     def _put(self, held: set[BlockHash], bit: int, blocks: Sequence[BlockHash]) -> None:
         masks = self._masks
         held.update(blocks)
+        before, mask = 0, bit
         for block in blocks:
-            masks[block] = masks.get(block, 0) | bit
+            known = masks.get(block, 0)
+            if known != before:
+                before, mask = known, known | bit
+            # One int for all blocks in a row with the same holders: it takes as much room as the entry.
+            masks[block] = mask
 
     def _drop(self, held: set[BlockHash], bit: int, blocks: Sequence[BlockHash]) -> None:
         masks = self._masks
