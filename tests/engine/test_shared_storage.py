@@ -36,8 +36,6 @@ class World(NamedTuple):
     """The fleet, its gateway, and the shared folder as the gateway sees it."""
 
     gateway: GatewayServer
-    told: GatewayServer
-    """another one, which does not see the folder: LMCache's servers report to it"""
     replicas: list[VllmServer]
     folder: Path
 
@@ -68,23 +66,18 @@ def world(
     folder = tmp_path_factory.mktemp("shared-storage")
     source = folder / "source"
     source.mkdir()
-    reported_to = next(ports)
     with ExitStack() as running:
-        replicas, servers = [], {}
+        replicas = []
         for name in ("first", "second"):
             mount = running.enter_context(mounted(source, folder / f"mount-{name}"))
             log = folder / f"lmcache-{name}.log"
-            coordinator = f"http://127.0.0.1:{reported_to}"
-            server = running.enter_context(
-                LMCacheServer(binaries, next(ports), next(ports), next(ports), mount, log, coordinator)
-            )
+            server = running.enter_context(LMCacheServer(binaries, next(ports), next(ports), next(ports), mount, log))
             where = Ports(next(ports), next(ports), next(ports))
             replicas.append(
                 running.enter_context(
                     VllmServer(binaries, model, where, folder / f"{name}.log", arguments=server.vllm_arguments)
                 )
             )
-            servers[replicas[-1].id] = server.url
         for replica in replicas:
             replica.start()
         for replica in replicas:
@@ -96,13 +89,10 @@ def world(
             # The machine is slower than any mount, and what is tested here is what is found.
             "l2": {"path": str(mount), "deadline": 1.0, "models": {MODEL: shared}},
         }
-        reports = {"coordinator": True, "deadline": 1.0, "servers": servers, "models": {MODEL: shared}}
-        gateways = []
-        for name, port, l2 in (("gateway", next(ports), settings["l2"]), ("told", reported_to, reports)):
-            (folder / name).mkdir()
-            server_settings = {**settings, "l2": l2}
-            gateways.append(running.enter_context(GatewayServer(port, server_settings, folder / name)))
-        yield World(gateways[0], gateways[1], replicas, mount)
+        gateway_folder = folder / "gateway"
+        gateway_folder.mkdir()
+        gateway = running.enter_context(GatewayServer(next(ports), settings, gateway_folder))
+        yield World(gateway, replicas, mount)
 
 
 def busy(replica: VllmServer, world: World) -> Thread:
@@ -158,23 +148,3 @@ def test_predictions_are_exact_at_the_edge_of_a_chunk(world: World, beyond: int)
     httpx.post(f"{holder.url}/reset_prefix_cache", timeout=60.0).raise_for_status()
     again = world.ask(prompt)
     assert again.cached == again.predicted, (again, BLOCK_SIZE)
-
-
-def test_lmcaches_servers_report_what_they_store(world: World) -> None:
-    prompt = token_ids("reported", 3 * CHUNK + 7)
-    first = world.ask(prompt)
-    params = {"endpoint": "/v1/completions"}
-
-    def seen() -> dict[str, dict[str, int]]:
-        answer = world.told.admin.post("/explain", params=params, json={"model": MODEL, "prompt": prompt}).json()
-        return {candidate["replica"]: candidate["tokens"] for candidate in answer["candidates"]}
-
-    (other,) = {replica.id for replica in world.replicas} - {first.replica}
-    wait_until("what was stored is reported", lambda: seen()[other]["l2"] == 3 * CHUNK)
-    holder = next(replica for replica in world.replicas if replica.id == first.replica)
-    # Without the GPU's blocks, what counts of the first one is its server's memory.
-    httpx.post(f"{holder.url}/reset_prefix_cache", timeout=60.0).raise_for_status()
-    world.ask(token_ids("something else", 40))
-    tokens = seen()[first.replica]
-    assert tokens["l0"] + tokens["l1"] == 3 * CHUNK
-    assert tokens["l2"] == 0
