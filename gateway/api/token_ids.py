@@ -30,7 +30,7 @@ def without_ids(raw: bytes, params: object) -> bytes:
 
     params: the body's `kv_transfer_params`, decoded.
     """
-    if not isinstance(params, Mapping) or IDS not in params:
+    if params is None or not isinstance(params, Mapping) or IDS not in params:
         return raw
     return set_member(raw, PARAMS, remove_member(_written(raw), IDS))
 

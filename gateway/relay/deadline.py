@@ -9,10 +9,8 @@ from gateway.relay.upstream import UpstreamResponse
 _PASSED = "the request's time is over"
 
 
-async def answered_within(left: float | None, answer: Awaitable[UpstreamResponse]) -> UpstreamResponse:
-    """Wait for an answer's head. left: seconds; None for no limit. Raises UpstreamTimeout."""
-    if left is None:
-        return await answer
+async def answered_within(left: float, answer: Awaitable[UpstreamResponse]) -> UpstreamResponse:
+    """Wait for an answer's head. left: seconds. Raises UpstreamTimeout."""
     try:
         async with asyncio.timeout(left):
             return await answer
@@ -20,8 +18,6 @@ async def answered_within(left: float | None, answer: Awaitable[UpstreamResponse
         raise UpstreamTimeout(_PASSED) from exc
 
 
-def ended_within(left: float | None, upstream: UpstreamResponse) -> asyncio.TimerHandle | None:
+def ended_within(left: float, upstream: UpstreamResponse) -> asyncio.TimerHandle:
     """Let an answer fail that is not complete then. Returns the timer, to be cancelled with the answer's end."""
-    if left is None:
-        return None
     return asyncio.get_running_loop().call_later(max(0.0, left), upstream.fail, UpstreamTimeout(_PASSED))

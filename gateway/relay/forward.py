@@ -90,22 +90,24 @@ class Forwarder:
             begun = self._now()
             with watch:
                 answer = pool.send(client.method.encode("ascii"), client.target, headers, inbound.body)
-                upstream = await answered_within(self._left(inbound), answer)
+                if inbound.deadline is None:
+                    upstream = await answer
+                else:
+                    upstream = await answered_within(inbound.deadline - self._now(), answer)
+                    timer = ended_within(inbound.deadline - self._now(), upstream)
                 if upstream.status == 503:
                     raise await busy(upstream)
-            if answering is not None and upstream.status < 300:
-                answering()
-            relay = Relay(
-                upstream,
-                client,
-                watch,
-                self._now,
-                extra=decision_headers(inbound, decision),
-                hide_usage=inbound.hide_usage,
-                on_first_byte=lambda _: lease.first_token(),
-            )
-            timer = ended_within(self._left(inbound), upstream)
-            outcome = await relay.run()
+                if answering is not None and upstream.status < 300:
+                    answering()
+                relay = Relay(
+                    upstream,
+                    client,
+                    self._now,
+                    extra=decision_headers(inbound, decision),
+                    hide_usage=inbound.hide_usage,
+                    on_first_byte=lambda _: lease.first_token(),
+                )
+                outcome = await relay.run()
             answered = outcome.status == 200 and outcome.first_byte_at is not None
         finally:
             lease.release()
@@ -115,10 +117,6 @@ class Forwarder:
                 self._withdraw(decision)
         self._accounts.ended(inbound, decision, engine.namespace.block_size, outcome, begun, self._now())
         return outcome
-
-    def _left(self, inbound: Inbound) -> float | None:
-        """Seconds that the request may still take; None for no limit."""
-        return None if inbound.deadline is None else inbound.deadline - self._now()
 
 
 def decision_headers(inbound: Inbound, decision: Decision) -> list[tuple[bytes, bytes]]:

@@ -1,18 +1,18 @@
 """Passes a replica's answer to the client."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from enum import Enum
 
 import msgspec
 
-from gateway.errors import ClientGone, UpstreamError, UpstreamTimeout
+from gateway.errors import UpstreamError, UpstreamTimeout
 from gateway.relay.client import Client
 from gateway.relay.headers import response_headers
 from gateway.relay.sse import StreamTap
 from gateway.relay.upstream import RawHeaders, UpstreamResponse
 from gateway.relay.usage import Answer, Usage, read_answer
-from gateway.relay.watch import ClientWatch
 
 WHOLE_BYTES = 1_048_576
 """Up to here an answer that is no stream is sent in one piece, so that one which breaks off can still become a 502."""
@@ -51,7 +51,6 @@ class Relay:
         self,
         upstream: UpstreamResponse,
         client: Client,
-        watch: ClientWatch,
         clock: Callable[[], float],
         *,
         extra: RawHeaders = (),
@@ -64,7 +63,6 @@ class Relay:
         """
         self._upstream = upstream
         self._client = client
-        self._watch = watch
         self._clock = clock
         self._extra = extra
         self._on_first_byte = on_first_byte
@@ -82,15 +80,18 @@ class Relay:
         self._readable = plain and kind.startswith(b"application/json") and upstream.status == 200
 
     async def run(self) -> Outcome:
-        """Raises UpstreamError if the answer breaks off before anything was sent to the client.
+        """To be run inside the client's `ClientWatch`.
+
+        Raises UpstreamError if the answer breaks off before anything was sent to the client.
 
         Where it breaks off later, a stream is ended with an event that says so; of anything else the end is missing,
         and the server closes the client's connection because the response was not completed.
         """
         try:
-            with self._watch:
-                ending, rest = await (self._pass_whole() if self._tap is None else self._pass_stream(self._tap))
-        except ClientGone:
+            ending, rest = await (self._pass_whole() if self._tap is None else self._pass_stream(self._tap))
+        except asyncio.CancelledError:
+            if not self._client.gone:
+                raise
             return self._outcome(Ending.CLIENT_GONE)
         finally:
             self._upstream.close()

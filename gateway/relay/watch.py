@@ -12,18 +12,18 @@ class ClientWatch:
     """Ends work whose client hangs up.
 
     What runs inside `with watch:` is cancelled when that happens, wherever it waits, and the block raises ClientGone;
-    so does a block entered later. Blocks may be nested: each of them raises it.
+    so does a block entered later. They may follow one another. A block that ends well nevertheless, because the work
+    has caught the cancellation, is left as if nothing had been.
 
         with ClientWatch(client) as watch:
             response = await pool.send(...)
     """
 
-    __slots__ = ("_cancelled_before", "_client", "_depth", "_interrupted", "_working")
+    __slots__ = ("_cancelled_before", "_client", "_interrupted", "_working")
 
     def __init__(self, client: Client) -> None:
         """To be made when the request's body has been read."""
         self._client = client
-        self._depth = 0
         self._interrupted = False
         self._cancelled_before = 0
         self._working: asyncio.Task[Any] | None = None
@@ -36,25 +36,23 @@ class ClientWatch:
     def __enter__(self) -> "ClientWatch":
         if self._client.gone:
             raise ClientGone
-        if self._working is None:
-            self._working = working = asyncio.current_task()
-            assert working is not None
-            self._cancelled_before = working.cancelling()
-        self._depth += 1
+        self._working = working = asyncio.current_task()
+        assert working is not None
+        self._cancelled_before = working.cancelling()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        working = self._working
-        assert working is not None
-        self._depth -= 1
-        if not self._depth:
-            self._working = None
-        if self._interrupted:
-            self._interrupted = False
-            if working.uncancel() <= self._cancelled_before and kind is asyncio.CancelledError:
-                raise ClientGone from None
+        working, self._working = self._working, None
+        if not self._interrupted or working is None:
+            return
+        self._interrupted = False
+        if working.uncancel() > self._cancelled_before:
+            if kind is None:
+                raise asyncio.CancelledError  # somebody else's, which the work has taken for the hang-up
+        elif kind is asyncio.CancelledError:
+            raise ClientGone from None
 
     def _hung_up(self) -> None:
         if self._working is not None:

@@ -1,6 +1,7 @@
 """Work stops when its client hangs up."""
 
 import asyncio
+import contextlib
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -72,23 +73,49 @@ async def test_a_client_that_stays_changes_nothing() -> None:
     await asyncio.sleep(0)
 
 
-async def test_blocks_may_be_nested_and_follow_one_another() -> None:
+async def test_blocks_may_follow_one_another() -> None:
     client, steps = Client(), []
 
     async def work() -> None:
-        with ClientWatch(await asgi_client(client.receive)) as watch:
-            with watch:
-                steps.append("inner")
-                await asyncio.sleep(0)
-            steps.append("outer")
-            with watch:
-                client.hang_up()
-                await asyncio.Event().wait()
-            steps.append("never")
+        watch = ClientWatch(await asgi_client(client.receive))
+        with watch:
+            steps.append("first")
+            await asyncio.sleep(0)
+        steps.append("between")
+        with watch:
+            client.hang_up()
+            await asyncio.Event().wait()
+        steps.append("never")
 
     with pytest.raises(ClientGone):
         await work()
-    assert steps == ["inner", "outer"]
+    assert steps == ["first", "between"]
+
+
+async def test_work_may_end_well_after_a_hang_up() -> None:
+    client = Client()
+    asyncio.get_running_loop().call_soon(client.hang_up)
+    with ClientWatch(await asgi_client(client.receive)), contextlib.suppress(asyncio.CancelledError):
+        await asyncio.Event().wait()
+    task = asyncio.current_task()
+    assert task is not None
+    assert not task.cancelling()
+
+
+async def test_a_cancellation_taken_for_the_hang_up_stays_one() -> None:
+    client = Client()
+
+    async def work() -> None:
+        with ClientWatch(await asgi_client(client.receive)) as watch, contextlib.suppress(asyncio.CancelledError):
+            client.hang_up()
+            await until_gone(watch)
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    client.hang_up()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 async def test_an_error_of_the_work_is_not_hidden_by_the_hang_up() -> None:

@@ -71,10 +71,10 @@ class Client:
 
 
 async def relay_to(client: Client, pool: Pool, **options: Any) -> Outcome:
-    asgi = await asgi_client(client.receive, client.send)
     upstream = await pool.send(b"POST", b"/", ((b"host", b"x"), (b"content-length", b"0")))
-    relay = Relay(upstream, asgi, ClientWatch(asgi), asyncio.get_running_loop().time, **options)
-    outcome = await relay.run()
+    asgi = await asgi_client(client.receive, client.send)
+    with ClientWatch(asgi):
+        outcome = await Relay(upstream, asgi, asyncio.get_running_loop().time, **options).run()
     await asgi.drain()
     return outcome
 
