@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 BENCHES = (
-    "relay", "decide", "turn", "stall", "ingest", "loop_under_ingest", "l2_probe", "l2_published", "observing",
+    "relay", "peers", "decide", "turn", "stall", "ingest", "loop_under_ingest", "l2_probe", "l2_published", "observing",
     "redis_match", "redis_apply", "index_memory", "takeover",
 )  # fmt: skip
 

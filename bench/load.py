@@ -1,7 +1,8 @@
 """A load generator that costs little: raw HTTP/1.1 over kept connections, nothing parsed but the end of each answer."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import cast
 
 _CHUNK = b"data: "
@@ -9,15 +10,15 @@ _STREAM_END = b"\r\n0\r\n\r\n"
 
 
 class Client(asyncio.Protocol):
-    """Sends the same request over and over, the next as soon as the last is answered, until told to stop."""
+    """Sends one request after the other, the next as soon as the last is answered, until told to stop."""
 
-    def __init__(self, request: bytes) -> None:
+    def __init__(self, requests: Iterator[bytes]) -> None:
         self.answers = 0
         self.chunks = 0
         self.failures = 0
         self.stopping = False
         self.closed = asyncio.get_running_loop().create_future()
-        self._request = request
+        self._requests = requests
         self._transport: asyncio.Transport | None = None
         self._left = 0
         self._in_body = False
@@ -25,7 +26,7 @@ class Client(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.write(self._request)
+        self._transport.write(next(self._requests))
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.stopping:
@@ -69,23 +70,24 @@ class Client(asyncio.Protocol):
         self.answers += 1
         self._in_body = False
         if self._transport is not None and not self.stopping:
-            self._transport.write(self._request)
+            self._transport.write(next(self._requests))
 
 
 class Load:
-    """So many clients at once against one port."""
+    """So many clients at once against one port. requests: what the client of a number sends."""
 
-    def __init__(self, port: int, request: bytes, clients: int) -> None:
+    def __init__(self, port: int, requests: Callable[[int], Iterator[bytes]], clients: int) -> None:
         self._port = port
-        self._request = request
+        self._requests = requests
         self._wanted = clients
         self._clients: Sequence[Client] = ()
 
     async def __aenter__(self) -> "Load":
         loop = asyncio.get_running_loop()
         made = []
-        for _ in range(self._wanted):
-            _, client = await loop.create_connection(lambda: Client(self._request), "127.0.0.1", self._port)
+        for number in range(self._wanted):
+            requests = self._requests(number)
+            _, client = await loop.create_connection(partial(Client, requests), "127.0.0.1", self._port)
             made.append(client)
         self._clients = made
         return self

@@ -16,6 +16,8 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
 from pathlib import Path
 
 import uvloop
@@ -34,20 +36,23 @@ class Case:
     body_bytes: int
     stream: tuple[int, int] | None = None
 
+    def requests(self, port: int, client: int) -> Iterator[bytes]:
+        """What a client sends to a port: the same over and over."""
+        return repeat(self.request(port))
+
     def request(self, port: int) -> bytes:
         """The request as it goes on the wire."""
-        target = b"/v1/chat/completions"
         body: dict[str, object] = {"model": "bench", "messages": [{"role": "user", "content": ""}]}
         if self.stream is not None:
-            target += b"?chunks=%d&ms=%d" % self.stream
-            body["stream"] = True
+            body |= {"stream": True, "user": f"chunks={self.stream[0]}&ms={self.stream[1]}"}
         missing = self.body_bytes - len(json.dumps(body))
         body["messages"] = [{"role": "user", "content": ("lorem ipsum " * (missing // 12 + 1))[:missing]}]
         data = json.dumps(body).encode()
         return (
-            b"POST %b HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nAccept: application/json\r\nContent-Type: application/json\r\n"
+            b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n"
+            b"Accept: application/json\r\nContent-Type: application/json\r\n"
             b"User-Agent: bench\r\nAuthorization: Bearer none\r\nContent-Length: %d\r\n\r\n%b"
-        ) % (target, port, len(data), data)
+        ) % (port, len(data), data)
 
 
 CASES = (
@@ -72,7 +77,7 @@ class Sample:
 
 async def measure(sample: Sample, port: int, case: Case, warm_up: float, seconds: float, pid: int | None) -> None:
     """Add one window of a case to `sample`."""
-    async with Load(port, case.request(port), case.clients) as load:
+    async with Load(port, partial(case.requests, port), case.clients) as load:
         await asyncio.sleep(warm_up)
         answers, chunks, cpu, started = load.answers, load.chunks, cpu_seconds(pid), time.perf_counter()
         await asyncio.sleep(seconds)
@@ -112,9 +117,11 @@ def cpu_seconds(pid: int | None) -> float:
 
 
 @contextmanager
-def process(command: Sequence[str], core: int) -> Iterator[int]:
-    """Run a command on one core until left. Yields its process id."""
-    started = subprocess.Popen(command, preexec_fn=lambda: os.sched_setaffinity(0, {core}))
+def process(command: Sequence[str], core: int, output: int | None = None) -> Iterator[int]:
+    """Run a command on one core until left, what it prints to `output`. Yields its process id."""
+    started = subprocess.Popen(
+        command, preexec_fn=lambda: os.sched_setaffinity(0, {core}), stdout=output, stderr=output
+    )
     try:
         yield started.pid
     finally:
@@ -136,7 +143,7 @@ def free_port() -> int:
 def wait_ready(port: int) -> None:
     """Wait until a chat completion is answered. Raises TimeoutError."""
     deadline = time.monotonic() + _READY_SECONDS
-    body = b'{"model":"bench","messages":[]}'
+    body = b'{"model":"bench","messages":[{"role":"user","content":"Hello"}]}'
     while time.monotonic() < deadline:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
         try:

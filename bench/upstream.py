@@ -1,14 +1,14 @@
 """A fake replica that costs as little as Python allows: `python -m bench.upstream --port P`.
 
-A POST is answered with a chat completion of ~600 bytes, or, with `?chunks=N&ms=M` in its target, with a stream of N
-chunks, one every M milliseconds or as fast as the socket takes them if M is 0. `GET /v1/models` lists one model, other
-GETs find nothing but health.
+A POST is answered with a chat completion of ~600 bytes, or, if its `user` is `chunks=N&ms=M`, with a stream of N
+chunks, one every M milliseconds or as fast as the socket takes them if M is 0. (Not every router passes a query on.)
+`GET /v1/models` lists one model, other GETs find nothing but health.
 """
 
 import argparse
 import asyncio
+import re
 from typing import cast
-from urllib.parse import parse_qs, urlsplit
 
 import uvloop
 
@@ -51,12 +51,14 @@ def _chunk(event: bytes) -> bytes:
 _START = b'{"id":"chatcmpl-0123456789abcdef","object":"chat.completion.chunk","created":1767225600,"model":"bench",'
 _DELTA = _chunk(_START + b'"choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null}]}')
 _LAST = _chunk(_START + b'"choices":[],' + _USAGE + b"}") + _chunk(b"[DONE]") + b"0\r\n\r\n"
+_STREAM = re.compile(rb"chunks=(\d+)&ms=(\d+)")
+_CHUNKS_END = b"\r\n0\r\n\r\n"
 _BURST = 64
 """Chunks in one write of an unpaced stream."""
 
 
 class FakeReplica(asyncio.Protocol):
-    """Understands requests with Content-Length, one after the other."""
+    """Understands requests with Content-Length, one after the other, and chunked ones that a router makes of them."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -80,25 +82,31 @@ class FakeReplica(asyncio.Protocol):
             return
         head = bytes(self._received[:head_end]).lower()
         at = head.find(b"content-length: ")
-        length = int(head[at + 16 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
-        if len(self._received) < head_end + 4 + length:
+        end = head_end + 4 + (int(head[at + 16 :].split(b"\r\n", 1)[0]) if at >= 0 else 0)
+        if b"transfer-encoding: chunked" in head:
+            end = self._received.find(_CHUNKS_END, head_end + 4) + len(_CHUNKS_END)
+            if end < len(_CHUNKS_END):
+                return
+        if len(self._received) < end:
             return
-        del self._received[: head_end + 4 + length]
-        method, target, _ = head.split(b" ", 2)
+        asked = _STREAM.search(bytes(self._received[head_end:end]))
+        del self._received[:end]
+        method, _, rest = head.partition(b" ")
+        target = rest.partition(b" ")[0]
         assert self._transport is not None
-        if method == b"get":
+        if method not in (b"get", b"post"):
+            self._transport.close()  # somebody finds out whether this is HTTP/2
+        elif method == b"get":
             self._transport.write(_GET.get(target, _NOT_FOUND))
         else:
-            self._answer(target)
+            self._answer(asked)
 
-    def _answer(self, target: bytes) -> None:
+    def _answer(self, asked: re.Match[bytes] | None) -> None:
         assert self._transport is not None
-        if b"?" not in target:
+        if asked is None:
             self._transport.write(_JSON)
             return
-        query = parse_qs(urlsplit(target.decode()).query)
-        self._left = int(query["chunks"][0])
-        self._interval = float(query["ms"][0]) / 1000
+        self._left, self._interval = int(asked[1]), int(asked[2]) / 1000
         self._transport.write(_SSE_HEAD)
         if self._interval:
             self._due = self._loop.time()
