@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: check test soak chaos test-engine bench demo docs setup clean manifests
+.PHONY: check test fuzz soak chaos test-engine bench demo docs setup clean manifests
 
 setup: $(READY)
 
@@ -20,6 +20,11 @@ check: $(READY)
 
 test: $(READY)
 	$(BIN)/pytest
+
+# Anything that may be sent, to both sides of a gateway: nothing answers 5xx.
+fuzz: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]'
+	$(BIN)/python -m loadtest.fuzz
 
 # Histories of a fleet, long: make soak STEPS=100000.
 STEPS ?= 20000
