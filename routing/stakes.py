@@ -27,7 +27,7 @@ QUEUED = 2.0
 """Requests of each engine's queue that count as coming later, at most: of a long queue most are served elsewhere."""
 STAYING = 2.0
 """Decode steps that a conversation rather waits than moves: to wait for one under way, and for its own."""
-LEFT_BEHIND = 0.5
+LEFT_BEHIND = 0.75
 """What a token of a conversation that moves costs, as a share of its prefill: nobody asks for what stays behind."""
 _TURNS = 65_536
 
