@@ -49,6 +49,7 @@ OVERVIEW = [
             (quantile(0.5, "kvgate_ttft_seconds", "policy"), "{{policy}} p50"),
             (quantile(0.99, "kvgate_ttft_seconds", "policy"), "{{policy}} p99"),
         ]),
+        Panel("Time between tokens", "s", [(quantile(0.5, "kvgate_itl_seconds", "policy"), "{{policy}} p50")]),
         Panel("Duration", "s", [(quantile(0.95, "kvgate_request_duration_seconds", "policy"), "{{policy}} p95")]),
     ]),
     Row("What the caches spare", [
@@ -67,6 +68,12 @@ OVERVIEW = [
     ]),
     Row("The gateway itself", [
         Panel("Time of a decision", "s", [(quantile(0.99, "kvgate_decision_seconds", "policy"), "{{policy}} p99")]),
+        Panel("Time that it adds", "s", [(quantile(0.99, "kvgate_overhead_seconds", "policy"), "{{policy}} p99")]),
+        Panel("Connections", "short", [
+            ("sum(kvgate_connections{$gate})", "clients"),
+            ("sum by (state) (kvgate_upstream_connections{$gate})", "replicas: {{state}}"),
+            (rate("kvgate_connections_refused_total", "reason"), "refused: {{reason}}/s"),
+        ]),
         Panel("Retries", "reqps", [
             (rate("kvgate_retries_total", "replica"), "after {{replica}}"),
             (rate("kvgate_retries_refused_total", "reason"), "refused: {{reason}}"),
@@ -75,6 +82,14 @@ OVERVIEW = [
             (seen("kvgate_discovered_replicas", "source, state"), "{{source}} {{state}}"),
             (rate("kvgate_discovery_faults_total", "source, kind"), "{{source}} {{kind}}/s"),
         ]),
+        Panel("Configuration", "short", [(rate("kvgate_config_reloads_total", "outcome"), "{{outcome}}/s")]),
+    ]),
+    Row("Who asks", [
+        Panel("Not let in", "reqps", [(rate("kvgate_admission_refused_total", "tenant, reason"), "{{tenant}}: {{reason}}")]),
+        Panel("Wait in the gateway's own queue", "s", [
+            ("histogram_quantile(0.99, sum by (le) (rate(kvgate_queue_seconds_bucket{$gate}[$__rate_interval])))", "p99"),
+        ]),
+        Panel("Saved by caches", "s", [(rate("kvgate_tenant_saved_seconds_total", "tenant"), "{{tenant}}, seconds a second")]),
     ]),
 ]  # fmt: skip
 
@@ -147,6 +162,9 @@ STORAGE = [
         Panel("Turned off", "short", [("max by (reason) (kvgate_l2_off{$gate})", "{{reason}}")]),
         Panel("Promises", "reqps", [(rate("kvgate_l2_hints_total", "outcome"), "{{outcome}}")]),
         Panel("Tokens promised", "short", [(rate("kvgate_l2_promised_tokens_total", "model"), "{{model}}")]),
+        Panel("Load times against the settings", "percentunit", [("max by (model) (kvgate_l2_load_scale{$gate})", "{{model}}")]),
+        Panel("Prefetches", "reqps", [(rate("kvgate_l2_prefetches_total", "outcome"), "{{outcome}}")]),
+        Panel("Settings that fit no file", "short", [("max by (model) (kvgate_l2_mismatch{$gate})", "{{model}}")]),
         Panel("Promises that were not kept", "percentunit", [("max(kvgate_l2_false_hint_ratio{$gate})", "share")]),
     ]),
     Row("Curvine: data", [

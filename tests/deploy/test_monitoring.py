@@ -48,9 +48,9 @@ def existing() -> frozenset[str]:
             return set(names(gateway.metrics.registry))
 
     found = asyncio.run(registered(ROOT))
-    # Those of a shared index are only there with one.
+    # Those of a shared index are only there with one, those of connections with a server.
     for module in (ROOT / "gateway").rglob("*.py"):
-        found |= set(re.findall(r'"(kvgate_index_[a-z_]+)"', module.read_text()))
+        found |= set(re.findall(r'"(kvgate_[a-z0-9_]+[a-z0-9])"', module.read_text()))
     return frozenset(found | {f"{name}_total" for name in found} | {f"{name}_bucket" for name in found})
 
 
