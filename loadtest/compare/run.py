@@ -17,6 +17,7 @@ from loadtest.compare.plan import Fleet, Slice, bounds, families, fitting, slice
 from loadtest.compare.routers import Router, kvgate, peer
 from loadtest.compare.summary import summary
 from loadtest.compare.table import tables
+from loadtest.processes import ChildFailed
 from loadtest.replica.text import Text
 from loadtest.replica.timing import PROFILES
 from loadtest.traces.files import load
@@ -109,12 +110,22 @@ async def _through_sockets(
 ) -> list[Outcome]:
     text = Text()
     outcomes = []
+    failed = ChildFailed("nothing was played")
     async with sockets.replicas(fleet, port, scale) as urls:
         for slice in played:
             for router in routers:
                 progress.update(bar, description=_name(slice, router.name))
-                outcome = await sockets.play(slice, router, urls, text, lambda: progress.advance(bar), scale)
-                outcomes.append(outcome)
+                try:
+                    outcome = await sockets.play(slice, router, urls, text, lambda: progress.advance(bar), scale)
+                except ChildFailed as failure:
+                    progress.console.print(
+                        f"{_name(slice, router.name)}: {failure}", *getattr(failure, "__notes__", ()), sep="\n"
+                    )
+                    failed = failure
+                else:
+                    outcomes.append(outcome)
+    if not outcomes:
+        raise failed
     return outcomes
 
 

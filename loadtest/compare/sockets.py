@@ -58,7 +58,9 @@ async def play(
     time_scale: the replicas'. Requests come so much more slowly, and times are told in simulated seconds: the slower
     all this is, the less the speed of this machine is part of the result.
     """
-    async with httpx.AsyncClient(timeout=ANSWER_SECONDS) as client:
+    # Looks at counters are seconds apart, about as long as replicas keep an idle connection.
+    single_use = httpx.Limits(max_keepalive_connections=0)
+    async with httpx.AsyncClient(timeout=ANSWER_SECONDS, limits=single_use) as client:
         await empty_caches(client, replicas)
         async with router.serving(replicas) as url:
             run = _Run(slice, url, Speller(text, slice.trace, slice.seed), answered, time_scale)
