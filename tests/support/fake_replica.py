@@ -123,6 +123,15 @@ async def _behave(
                 await writer.drain()
                 await asyncio.wait([gone], timeout=0.01)
             gone.exception()
+        case "stream a while":
+            writer.write(_STREAM_HEAD)
+            for _ in range(20):
+                writer.write(_chunk(_CHUNK))
+                await writer.drain()
+                await asyncio.sleep(0.01)
+            writer.write(_chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n")
+            await writer.drain()
+            return True
         case "die before headers":
             pass
         case "die in a body":
