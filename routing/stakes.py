@@ -35,13 +35,15 @@ _TURNS = 65_536
 class Standing(NamedTuple):
     """How a fleet stands at the moment of a decision."""
 
+    shares: Mapping[EngineId, float]
+    """of each engine's cache, what is in fresh use"""
     emptiest: float
-    """share of its cache that the emptiest engine has in fresh use"""
+    """the least of them"""
     waiting: float
     """requests that wait for their first token, for each engine, up to `QUEUED`"""
 
 
-NOTHING_STANDS = Standing(0.0, 0.0)
+NOTHING_STANDS = Standing({}, 0.0, 0.0)
 
 
 class Stakes:
@@ -61,7 +63,8 @@ class Stakes:
     def standing(self, engines: Sequence[Engine], now: float) -> Standing:
         """What all candidates are compared with. engines: at least one."""
         waiting = sum(engine.load.pending + engine.load.others_waiting for engine in engines) / len(engines)
-        return Standing(min(self._share(engine, now) for engine in engines), min(waiting, QUEUED))
+        shares = {engine.id: self._share(engine, now) for engine in engines}
+        return Standing(shares, min(shares.values()), min(waiting, QUEUED))
 
     def of(self, engine: Engine, profile: Profile, new_blocks: int, left: int, standing: Standing, now: float) -> Stake:
         """What is at stake if the engine gets a prompt.
@@ -73,9 +76,7 @@ class Stakes:
         if left:
             dead = LEFT_BEHIND * left * engine.namespace.block_size * profile.prefill_per_token
             moving = STAYING * profile.decode_base + dead
-        return Stake(
-            self._room_taken(engine, profile, new_blocks, standing.emptiest, now), moving, WORK + standing.waiting
-        )
+        return Stake(self._room_taken(engine, profile, new_blocks, standing, now), moving, WORK + standing.waiting)
 
     def record(self, engine: EngineId, blocks: Sequence[BlockHash], held: int, now: float) -> None:
         """A prompt of these blocks goes there, of which the engine holds the first `held`."""
@@ -89,12 +90,12 @@ class Stakes:
         coming = engine.load.pending_tokens / engine.namespace.block_size
         return (self._room.fresh(engine.id, now) + coming) / capacity
 
-    def _room_taken(self, engine: Engine, profile: Profile, new_blocks: int, emptiest: float, now: float) -> float:
+    def _room_taken(self, engine: Engine, profile: Profile, new_blocks: int, standing: Standing, now: float) -> float:
         capacity = engine.replica.capacity_blocks
         if not capacity:
             return 0.0
         pushed_out = max(0, new_blocks + self._room.held(engine.id) - capacity)
         lost = pushed_out * self._room.chance_at_end(engine.id, now) if pushed_out else 0.0
-        surplus = new_blocks + (self._share(engine, now) - emptiest - TOLERATED) * capacity
+        surplus = new_blocks + (standing.shares[engine.id] - standing.emptiest - TOLERATED) * capacity
         blocks = lost + CROWDED * max(0.0, surplus)
         return blocks * engine.namespace.block_size * profile.prefill_per_token

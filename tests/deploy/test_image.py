@@ -75,6 +75,10 @@ def test_what_it_copies_is_there_and_is_all_that_the_package_needs(tmp_path: Pat
 
 
 def files(root: Path) -> set[str]:
-    """All that the packages consist of."""
+    """All that the packages consist of; what is only to be read there is not part of them."""
     found = (path for package in ("gateway", "routing", "loadtest") for path in (root / package).rglob("*"))
-    return {str(path.relative_to(root)) for path in found if path.is_file() and "__pycache__" not in path.parts}
+    return {
+        str(path.relative_to(root))
+        for path in found
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".md"
+    }

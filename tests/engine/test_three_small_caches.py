@@ -12,6 +12,8 @@ from tests.engine.settled import settled
 from tests.engine.threads import SHAPES, Threads
 from tests.engine.vllm_cpu.server import MODEL, Ports, VllmServer
 
+pytestmark = pytest.mark.measured
+
 BLOCKS = 301
 """of which 300 are usable"""
 SHARE = {"chat": 0.98, "tools": 0.97, "hot": 0.98, "rag": 0.98, "unique": 0.0}
