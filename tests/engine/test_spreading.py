@@ -1,4 +1,4 @@
-"""kv-aware keeps a prefix where it is until that replica has more to do than the prefix saves."""
+"""kv-aware keeps a prefix where it is until that replica has more to do than a second copy costs everybody."""
 
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
@@ -9,6 +9,8 @@ from tests.engine.vllm_cpu.server import BLOCK_SIZE
 from tests.engine.witness import Witness
 
 BURST = 24
+TAIL = 240
+"""Tokens of each request's own. All together are some ten times the prefix; work and room price a copy at some six."""
 CROWD = 8
 
 
@@ -18,7 +20,7 @@ def test_a_burst_that_shares_a_prefix_uses_both_replicas(witness: Witness) -> No
     assert witness.settle() == {Verdict.EXACT: 1}
 
     def follow(number: int) -> None:
-        witness.complete([*prefix, *token_ids(f"tail {number}", 40)], max_tokens=24)
+        witness.complete([*prefix, *token_ids(f"tail {number}", TAIL)], max_tokens=8)
 
     with ThreadPoolExecutor(BURST) as clients:
         list(clients.map(follow, range(BURST)))
