@@ -177,6 +177,12 @@ class TestLoading:
         with pytest.raises(TokenizerError, match=source):
             load(source)
 
+    def test_a_tokenizer_of_a_kind_that_is_not_known_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
+        (tmp_path / "tokenizer.json").write_text('{"version": "1.0", "added_tokens": [], "model": {"type": "New"}}')
+        with pytest.raises(TokenizerError, match="no tokenizer can be loaded"):
+            load(tmp_path)
+
     def test_a_broken_template_is_refused(self) -> None:
         with pytest.raises(TokenizerError, match="template"):
             load(TOKENIZER, PromptSettings(chat_template="{% if %}"))
