@@ -1,5 +1,6 @@
 """Builds what admission consists of from the configuration."""
 
+import logging
 from collections.abc import Callable
 
 from gateway.admission.admission import Admission
@@ -11,12 +12,19 @@ from gateway.config import AdmissionConfig, Config, IndexConfig
 from gateway.metrics import Metrics
 from gateway.redis.connect import connect
 
+logger = logging.getLogger(__name__)
+
 
 def admission(config: Config, metrics: Metrics, now: Callable[[], float]) -> Admission | None:
     """Keys, limits and the queue; None where everybody may send everything. now: seconds of a monotonic clock."""
     wanted = config.admission
     if wanted is None:
         return None
+    if wanted.asks_for_keys and config.listen.admin_port is None:
+        logger.warning(
+            "clients need keys and operators need none: /metrics, /explain and the page answer at the clients' port "
+            "until listen.admin_port is set"
+        )
     gate = Gate(wanted.max_in_flight, wanted.queue, wanted.queue_timeout)
     return Admission(
         _keys(wanted), _quotas(config.index, metrics, now), gate, metrics, client_salt=wanted.client_salt, now=now
