@@ -64,6 +64,10 @@ class Counter(Collector):
         """End all series with these values. A count that somebody kept is not seen any more."""
         self._counts = {values: one for values, one in self._counts.items() if not _has(values, self._labels, labels)}
 
+    def describe(self) -> Iterable[Metric]:
+        """Its name, so that it can be asked for alone, and no other can have it."""
+        yield CounterMetricFamily(self._name, self._text, labels=self._labels)
+
     def collect(self) -> Iterable[Metric]:
         """As Prometheus takes it."""
         family = CounterMetricFamily(self._name, self._text, labels=self._labels)

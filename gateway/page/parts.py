@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from gateway.config import Config
 from gateway.decisions import DecisionRing
 from gateway.fleet.membership import Membership
+from gateway.page.comparison import losses, shadow
 from gateway.page.routes import routes
 from gateway.page.snapshot import Snapshots
 from gateway.page.storage import shown
@@ -41,14 +42,16 @@ class PageParts:
         """storage_faults: why shared storage does not count; empty while it does."""
         page = config().page
 
-        def storage() -> Mapping[str, object]:
-            return shown(config().l2, storage_faults(), config().speed(), registry)
+        def more() -> Mapping[str, object]:
+            return {
+                "storage": shown(config().l2, storage_faults(), config().speed(), registry),
+                "losses": losses(registry),
+                "shadow": shadow(registry),
+            }
 
         traffic = Traffic(config().speed(), time)
         decisions = DecisionRing(page.decisions)
-        snapshots = Snapshots(
-            config, degraded, fleet, health, index, membership, storage, traffic, decisions, monotonic
-        )
+        snapshots = Snapshots(config, degraded, fleet, health, index, membership, more, traffic, decisions, monotonic)
         self.listeners: Sequence[Callable[[Ended], None]] = (
             (traffic.add, decisions.add) if page.decisions else (traffic.add,)
         )

@@ -25,6 +25,7 @@ _MINUTE = 60.0
 class Snapshots:
     """Makes the documents; however many watch, one a second is made.
 
+    more: further parts of the document, by name.
     now: seconds of a monotonic clock, the one that event streams are timed with.
     """
 
@@ -36,7 +37,7 @@ class Snapshots:
         health: Health,
         index: Holding,
         membership: Membership,
-        storage: Callable[[], Mapping[str, object]],
+        more: Callable[[], Mapping[str, object]],
         traffic: Traffic,
         decisions: DecisionRing,
         now: Callable[[], float],
@@ -46,7 +47,7 @@ class Snapshots:
         self._fleet = fleet
         self._health = health
         self._index = index
-        self._storage = storage
+        self._more = more
         self._membership = membership
         self._traffic = traffic
         self._decisions = decisions
@@ -75,7 +76,7 @@ class Snapshots:
                 self._engine(engine, streams.get(engine.id), now)
                 for engine in sorted(self._fleet, key=lambda engine: engine.id)
             ],
-            "storage": self._storage(),
+            **self._more(),
             "minute": self._traffic.last(_MINUTE).shown(),
             "series": [part.shown() for part in self._traffic.series()],
             "decided": self._decisions.added,

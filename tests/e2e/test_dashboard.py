@@ -54,7 +54,11 @@ async def test_an_operator_reads_the_fleet_the_savings_and_a_decision_off_the_pa
     tmp_path: Path, browser: Browser
 ) -> None:
     async with replicas_process(2, tmp_path) as urls:
-        settings = {"replicas": [{"url": url} for url in urls], "page": {"policy_switch": True}}
+        settings = {
+            "replicas": [{"url": url} for url in urls],
+            "page": {"policy_switch": True},
+            "shadow_policy": "round-robin",
+        }
         async with (
             gateway_process(settings, tmp_path) as gateway,
             httpx.AsyncClient(base_url=gateway.url, timeout=30) as client,
@@ -73,6 +77,10 @@ async def test_an_operator_reads_the_fleet_the_savings_and_a_decision_off_the_pa
             assert cached == record["predicted"]["cached_tokens"] > 0
             saved = page.locator("#tiles > div", has_text="hit ratio")
             await expect(saved).to_contain_text(f"{cached} of ")
+
+            share = cached / (await client.get("/snapshot")).json()["minute"]["prompt_tokens"]
+            await expect(page.locator("#losses-bars")).to_contain_text(f"delivered {share:.1%}".replace("%", " %"))
+            await expect(page.locator("#shadow-table")).to_contain_text("the same choice")
 
             await page.fill("#find-id", request_id)
             await page.press("#find-id", "Enter")
