@@ -19,6 +19,7 @@ import uvloop
 import zmq
 
 from bench.ingest import Engine
+from gateway.kv.stream import Subscription
 from gateway.kv.subscriber import Subscriber
 from gateway.kv.update import Update
 from routing.changes import Drop, Put
@@ -80,7 +81,7 @@ async def measure(pipe: Connection) -> tuple[list[float], list[float], float]:
 
     loop = asyncio.get_running_loop()
     subscriber = Subscriber(loop, take_in, b"")
-    subscriber.subscribe(ENGINE, 1, await loop.run_in_executor(None, pipe.recv), None, "", "m")
+    subscriber.subscribe(Subscription(ENGINE, 1, await loop.run_in_executor(None, pipe.recv), None, "", "m"))
     await loop.run_in_executor(None, pipe.recv)
     idle: list[float] = []
     busy: list[float] = []

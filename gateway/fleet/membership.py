@@ -7,6 +7,7 @@ from typing import Protocol
 
 from gateway.fleet.auditor import Auditor
 from gateway.kv.sources import Source
+from gateway.kv.stream import Subscription
 from gateway.kv.update import Update
 from gateway.metrics import Metrics
 from gateway.prompt.library import Library
@@ -26,16 +27,7 @@ logger = logging.getLogger(__name__)
 class Streams(Protocol):
     """Where event streams are asked for: the subscriber, or what shares the streams among gateways."""
 
-    def subscribe(
-        self,
-        engine: EngineId,
-        generation: int,
-        endpoint: str,
-        replay_endpoint: str | None,
-        topic: str,
-        model: str,
-        host_tokens: int = 0,
-    ) -> None:
+    def subscribe(self, subscription: Subscription) -> None:
         """Follow an engine."""
 
     def unsubscribe(self, engine: EngineId) -> None:
@@ -104,8 +96,10 @@ class Membership:
             generation = next(self._generations)
             self._streams[engine.id] = generation, source
             self._subscriber.subscribe(
-                engine.id, generation, source.endpoint, source.replay_endpoint, source.topic, replica.base.id,
-                replica.host_tokens,
+                Subscription(
+                    engine.id, generation, source.endpoint, source.replay_endpoint, source.topic, replica.base.id,
+                    replica.host_tokens,
+                )
             )  # fmt: skip
 
     def leave(self, replica: ReplicaId, why: str) -> None:

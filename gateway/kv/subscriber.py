@@ -13,7 +13,6 @@ import zmq
 
 from gateway.kv.commands import Command, Leave, Rebuild, Stop, TellWhole
 from gateway.kv.poller import BELL, Poller
-from gateway.kv.position import Kept
 from gateway.kv.stream import Subscription
 from gateway.kv.update import Outbox, Update
 from routing.types import EngineId
@@ -36,26 +35,9 @@ class Subscriber:
         self._thread = threading.Thread(target=poller.run, name="kv-events", daemon=True)
         self._thread.start()
 
-    def subscribe(
-        self,
-        engine: EngineId,
-        generation: int,
-        endpoint: str,
-        replay_endpoint: str | None,
-        topic: str,
-        model: str,
-        host_tokens: int = 0,
-        *,
-        recorded: bool = False,
-        kept: Kept | None = None,
-    ) -> None:
-        """Follow an engine, in place of an earlier subscription of it. For the arguments see `Subscription`.
-
-        The engine need not be up yet.
-        """
-        self._send(
-            Subscription(engine, generation, endpoint, replay_endpoint, topic, model, host_tokens, recorded, kept)
-        )
+    def subscribe(self, subscription: Subscription) -> None:
+        """Follow an engine, in place of an earlier subscription of it. The engine need not be up yet."""
+        self._send(subscription)
 
     def tell_whole(self, engine: EngineId) -> None:
         """Have an update delivered that tells of everything known of the engine; it begins with a wipe."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gateway.kv.actions import FeedCounters
-from gateway.kv.position import Kept
+from gateway.kv.stream import Subscription
 from gateway.kv.subscriber import Subscriber
 from gateway.kv.update import Update
 from gateway.redis.redis_index import RedisIndex
@@ -15,26 +15,12 @@ from gateway.redis.tenure import acquire
 from gateway.redis.writer import Writer
 from routing.changes import Change, Put, Wipe
 from routing.index import INDEXED_TIERS, PrefixIndex
-from routing.types import EngineId
 
 Deliver = Callable[[Update], None]
 Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 _HAND_OVER = 1.0
 """seconds that a write under way gets to end before the lease is given up"""
-
-
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """What `Subscriber.subscribe` was asked for."""
-
-    engine: EngineId
-    generation: int
-    endpoint: str
-    replay_endpoint: str | None
-    topic: str
-    model: str
-    host_tokens: int
 
 
 @dataclass(slots=True)
@@ -66,7 +52,7 @@ class Parts:
 class Follower:
     """Takes, keeps, and gives up the lease of one engine's stream; follows the stream exactly while it has it."""
 
-    def __init__(self, parts: Parts, stream: Stream) -> None:
+    def __init__(self, parts: Parts, stream: Subscription) -> None:
         self._parts = parts
         self.stream = stream
         self.owned: Owned | None = None
@@ -116,7 +102,7 @@ class Follower:
         else:
             held = [Put(tier, list(kept.books.held[tier])) for tier in INDEXED_TIERS]
             parts.deliver(self._synthetic([Wipe(None), *held]))
-        self._subscribe(owned, kept)
+        parts.subscriber.subscribe(replace(stream, generation=owned.number, recorded=True, kept=kept))
 
     async def reclaim(self) -> None:
         """The lease was lost: take it back, or let the stream go if another has it. Raises RedisIndexError."""
@@ -157,20 +143,6 @@ class Follower:
             owned.task.cancel()
             self._parts.subscriber.unsubscribe(self.stream.engine)
             self._parts.deliver(replace(self._synthetic([Wipe(None)]), ended=True))
-
-    def _subscribe(self, owned: Owned, kept: Kept | None) -> None:
-        stream = self.stream
-        self._parts.subscriber.subscribe(
-            stream.engine,
-            owned.number,
-            stream.endpoint,
-            stream.replay_endpoint,
-            stream.topic,
-            stream.model,
-            stream.host_tokens,
-            recorded=True,
-            kept=kept,
-        )
 
     def _synthetic(self, changes: list[Change]) -> Update:
         return Update(

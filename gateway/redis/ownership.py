@@ -6,11 +6,12 @@ from collections.abc import Callable, Coroutine, Mapping
 from time import monotonic
 from typing import Any
 
+from gateway.kv.stream import Subscription
 from gateway.kv.subscriber import Subscriber
 from gateway.kv.update import Update
-from gateway.redis.follower import Follower, Parts, Spawn, Stream
+from gateway.redis.follower import Follower, Parts, Spawn
 from gateway.redis.health import Health
-from gateway.redis.redis_index import RedisIndex, Round, Standing
+from gateway.redis.redis_index import EngineRecord, RedisIndex, Round
 from gateway.redis.scripts import RedisIndexError
 from gateway.redis.shares import shares
 from gateway.redis.sweeping import Sweeper
@@ -40,7 +41,7 @@ class Ownership:
         gateway: str,
         make_subscriber: Callable[[Callable[[Update], None]], Subscriber],
         deliver: Callable[[Update], None],
-        noticed: Callable[[Mapping[EngineId, Standing]], None],
+        noticed: Callable[[Mapping[EngineId, EngineRecord]], None],
         spawn: Spawn,
         *,
         lease: float,
@@ -65,20 +66,9 @@ class Ownership:
         """The engines whose streams are followed here."""
         return frozenset(engine for engine, follower in self._followers.items() if follower.owned)
 
-    def subscribe(
-        self,
-        engine: EngineId,
-        generation: int,
-        endpoint: str,
-        replay_endpoint: str | None,
-        topic: str,
-        model: str,
-        host_tokens: int = 0,
-    ) -> None:
+    def subscribe(self, subscription: Subscription) -> None:
         """As `Subscriber.subscribe`; it is followed here if the lease is had."""
-        self._followers[engine] = Follower(
-            self._parts, Stream(engine, generation, endpoint, replay_endpoint, topic, model, host_tokens)
-        )
+        self._followers[subscription.engine] = Follower(self._parts, subscription)
 
     def unsubscribe(self, engine: EngineId) -> None:
         """The engine has left, or its stream has moved. If it is followed here, nothing stays known of it."""
@@ -122,16 +112,16 @@ class Ownership:
             self._health.failed("it is slow")
         else:
             self._health.worked()
-        standings: dict[EngineId, Standing] = {}
+        records: dict[EngineId, EngineRecord] = {}
         models = {follower.stream.model for follower in self._followers.values()}
         rounds = [await self._renew(model) for model in sorted(models)]
         for each in rounds:
-            standings.update(each.engines)
-        self._noticed(standings)
+            records.update(each.engines)
+        self._noticed(records)
         rightful = shares(list(self._followers), gateways)
         for engine, follower in list(self._followers.items()):
             if not follower.busy:
-                self._consider(follower, standings.get(engine), rightful.get(engine), rounds)
+                self._consider(follower, records.get(engine), rightful.get(engine), rounds)
         if self._gateway == min(gateways):
             self._sweeper.keep_clean(models, self._spawn)
 
@@ -144,7 +134,7 @@ class Ownership:
         return await self._index.renew(model, self._parts.lease_ms, fences)
 
     def _consider(
-        self, follower: Follower, standing: Standing | None, rightful: str | None, rounds: list[Round]
+        self, follower: Follower, record: EngineRecord | None, rightful: str | None, rounds: list[Round]
     ) -> None:
         engine, owned = follower.stream.engine, follower.owned
         if owned:
@@ -155,13 +145,13 @@ class Ownership:
                 self._start(follower, follower.give_up(forget=False))
             return
         now = monotonic()
-        if standing and standing.owned:
+        if record and record.owned:
             follower.free_since = None
         elif follower.free_since is None:
             follower.free_since = now
         # Redis that came back with nothing: who still follows the engine knows most, and has its chance first.
-        lost = standing is None and (follower.seen or self._health.recent(self._lease))
-        follower.seen = follower.seen or standing is not None
+        lost = record is None and (follower.seen or self._health.recent(self._lease))
+        follower.seen = follower.seen or record is not None
         if rightful == self._gateway and not lost:
             self._start(follower, follower.take(wanted=True))
         elif follower.free_since is not None and now - follower.free_since > self._lease:

@@ -17,7 +17,7 @@ from gateway.redis.connect import connect
 from gateway.redis.health import Health
 from gateway.redis.lookup import Found, Lookup
 from gateway.redis.ownership import Ownership
-from gateway.redis.redis_index import RedisIndex, Standing
+from gateway.redis.redis_index import EngineRecord, RedisIndex
 from gateway.redis.state import SharedIndexCollector
 from routing.fleet import Fleet
 from routing.history import RouteHistory
@@ -55,7 +55,7 @@ class RedisParts:
         self._history = history
         self._group = group
         self._tasks: set[asyncio.Task[None]] = set()
-        self._standings: Mapping[EngineId, Standing] = {}
+        self._records: Mapping[EngineId, EngineRecord] = {}
         deadline = settings.deadline_ms / 1000
         self._client = connect(settings)
         index = RedisIndex(self._client, settings.key_prefix)
@@ -88,8 +88,8 @@ class RedisParts:
             return 0
         if engine in self.streams.owned():
             return self._local.held(engine, tier)
-        standing = self._standings.get(engine)
-        return (standing.gpu, standing.cpu)[tier] if standing else 0
+        record = self._records.get(engine)
+        return (record.gpu, record.cpu)[tier] if record else 0
 
     def faults(self) -> list[str]:
         """What is not as it should be, in words."""
@@ -117,15 +117,15 @@ class RedisParts:
         known.update((engine, match) for engine, match in self._local.match(blocks).items() if engine in owned)
         return known
 
-    def _notice(self, standings: Mapping[EngineId, Standing]) -> None:
-        self._standings = standings
-        for id, standing in standings.items():
+    def _notice(self, records: Mapping[EngineId, EngineRecord]) -> None:
+        self._records = records
+        for id, record in records.items():
             engine = self._fleet.get(id)
-            if engine and standing.unjudged:
+            if engine and record.unjudged:
                 self._fleet.unjudged.add(id)
-            if engine and standing.block_size not in (None, engine.namespace.block_size):
-                assert standing.block_size is not None
-                self._fleet.learn_block_size(id, standing.block_size)
+            if engine and record.block_size not in (None, engine.namespace.block_size):
+                assert record.block_size is not None
+                self._fleet.learn_block_size(id, record.block_size)
 
     def _spawn(self, step: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = self._group.create_task(_logged(step))

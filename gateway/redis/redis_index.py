@@ -35,7 +35,7 @@ class _Table:
     taken: int
 
 
-class Standing(NamedTuple):
+class EngineRecord(NamedTuple):
     """An engine as the index has it."""
 
     gpu: int
@@ -56,7 +56,7 @@ class Round(NamedTuple):
     """their leases are no longer ours"""
     wanted: frozenset[EngineId]
     """another gateway would have their leases"""
-    engines: Mapping[EngineId, Standing]
+    engines: Mapping[EngineId, EngineRecord]
 
 
 class RedisIndex:
@@ -111,7 +111,7 @@ class RedisIndex:
         pairs = [part for engine, fence in fences.items() for part in (engine_name(engine), fence)]
         lost, wanted, rows = await run(self.client, RENEW, base(self._prefix, model), millis, *pairs)
         engines = {
-            engine_id(name.decode()): Standing(
+            engine_id(name.decode()): EngineRecord(
                 int(gpu or 0), int(cpu or 0), int(size) if size else None, unjudged == b"1", bool(lease)
             )
             for name, _, gpu, cpu, size, unjudged, lease in zip(*(iter(rows),) * 7, strict=True)
@@ -153,4 +153,4 @@ def _runs(places: Sequence[object]) -> Iterator[tuple[int, int]]:
         yield cast(int, depth), int.from_bytes(cast(bytes, bitmap), "little")
 
 
-__all__ = ["RedisIndex", "RedisIndexError", "Round", "Standing"]
+__all__ = ["EngineRecord", "RedisIndex", "RedisIndexError", "Round"]

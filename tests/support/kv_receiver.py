@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from kv_publisher import Publisher
 
+from gateway.kv.stream import Subscription
 from gateway.kv.subscriber import Subscriber
 from gateway.kv.update import Update
 from routing.blocks import block_hashes, root_hash
@@ -73,5 +74,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def follow(subscriber: Subscriber, publisher: Publisher, generation: int = 1, engine: EngineId = ENGINE) -> None:
     """Subscribe, and wait until the publisher knows."""
-    subscriber.subscribe(engine, generation, publisher.endpoint, publisher.replay_endpoint, publisher.topic, "m")
+    subscriber.subscribe(
+        Subscription(engine, generation, publisher.endpoint, publisher.replay_endpoint, publisher.topic, "m")
+    )
     await until(lambda: publisher.subscribers() == 1)

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from told_engine import MODEL, SECRET, SIZE, Text
 
 from gateway.config import IndexConfig
+from gateway.kv.stream import Subscription
 from gateway.kv.subscriber import Subscriber
 from gateway.kv.update import Update
 from gateway.redis.parts import RedisParts
@@ -34,7 +35,7 @@ class SharedGateway:
     def follow(self, engine: EngineId, publisher: Publisher) -> None:
         """As a member of the fleet."""
         self.parts.streams.subscribe(
-            engine, 1, publisher.endpoint, publisher.replay_endpoint, publisher.topic, MODEL, 0
+            Subscription(engine, 1, publisher.endpoint, publisher.replay_endpoint, publisher.topic, MODEL)
         )
 
     async def match(self, blocks: Sequence[BlockHash]) -> dict[EngineId, PrefixMatch]:

@@ -6,6 +6,7 @@ import pytest
 from kv_publisher import Publisher, free_port
 from kv_receiver import ENGINE, Receiver, follow, name, stored, until
 
+from gateway.kv.stream import Subscription
 from gateway.kv.subscriber import Subscriber
 from routing.ledger import Put
 from routing.types import EngineId, ReplicaId
@@ -15,7 +16,7 @@ async def test_an_engine_may_come_up_after_the_subscription(
     subscriber: Subscriber, publisher: Publisher, receiver: Receiver
 ) -> None:
     publisher.stop()
-    subscriber.subscribe(ENGINE, 1, publisher.endpoint, publisher.replay_endpoint, publisher.topic, "m")
+    subscriber.subscribe(Subscription(ENGINE, 1, publisher.endpoint, publisher.replay_endpoint, publisher.topic, "m"))
     publisher.start()
     publisher.publish(stored(10))
     await until(receiver.holds(10))
@@ -92,7 +93,7 @@ async def test_engines_are_reached_over_ipv6(
 async def test_an_address_that_makes_no_sense_is_reported_and_stops_nobody(
     subscriber: Subscriber, publisher: Publisher, receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
-    subscriber.subscribe(EngineId(ReplicaId("bad"), 0), 1, "tcp://nowhere", None, "", "m")
+    subscriber.subscribe(Subscription(EngineId(ReplicaId("bad"), 0), 1, "tcp://nowhere", None, "", "m"))
     await follow(subscriber, publisher)
     publisher.publish(stored(10))
     await until(receiver.holds(10))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from kv_receiver import ENGINE, Receiver, name, until
 
+from gateway.kv.stream import Subscription
 from gateway.kv.subscriber import Subscriber
 from loadtest.replica.kv_events import FULL_ATTENTION, MEDIUM_GPU, BlockRemoved, BlockStored
 from loadtest.replica.publisher import Faults, Publisher
@@ -40,7 +41,7 @@ async def followed(faults: Faults, publish: Callable[[Publisher], None], end: Ca
     subscriber = Subscriber(asyncio.get_running_loop(), receiver.deliver, b"")
     try:
         async with publisher(faults) as source:
-            subscriber.subscribe(ENGINE, 1, source.endpoint, source.replay_endpoint, "t", "m")
+            subscriber.subscribe(Subscription(ENGINE, 1, source.endpoint, source.replay_endpoint, "t", "m"))
             await until(lambda: bool(receiver.updates) and receiver.updates[-1].feed.confirmed_at is not None)
             publish(source)
             await until(lambda: end(receiver))
