@@ -9,6 +9,7 @@ from typing import Any
 
 from gateway.prompt.tokenizer import Tokenizer
 from routing.cost import PROFILES
+from routing.fit import SpeedFit
 from routing.fleet import Fleet, ModelCard, Replica
 from routing.fresh import FreshRoutes
 from routing.index import PrefixIndex
@@ -39,8 +40,8 @@ class World:
             self.fleet.join(Replica(id, f"http://{id}", (ModelCard("m", root),), capacity_blocks=BLOCKS // REPLICAS))
             blocks = [BlockHash(random.getrandbits(64)) for _ in range(BLOCKS // REPLICAS)]
             self._tell(EngineId(id, 0), blocks)
-        speed = PROFILES["qwen3-32b-h100"]
-        self.router = Router(self.fleet, FreshRoutes(2.0), speed, Stakes(self.room))
+        fit = SpeedFit(PROFILES["qwen3-32b-h100"])
+        self.router = Router(self.fleet, FreshRoutes(2.0), fit, Stakes(self.room))
         self.policy = POLICIES["kv-aware"](random)
 
     def hold(self, blocks: Sequence[BlockHash]) -> None:

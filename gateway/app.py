@@ -116,7 +116,7 @@ class Gateway:
 
         random = Random()
         fit = SpeedFit(config.speed())
-        router = Router(self._fleet, fresh, config.speed(), Stakes(room), fit)
+        router = Router(self._fleet, fresh, fit, Stakes(room))
         self.metrics.registry.register(SignalsCollector(self._fleet, router.queue, config.saturation))
         if config.operator_metric_names:
             self.metrics.registry.register(AliasCollector(self.metrics, self._fleet))

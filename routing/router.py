@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
-from routing.cost import NOTHING_AT_STAKE, Profile, predict
+from routing.cost import NOTHING_AT_STAKE, predict
 from routing.decision import Candidate, Decision, Prompt, RouteRequest
 from routing.errors import NoReplicaAvailable, UnknownModel
 from routing.fit import SpeedFit
@@ -38,16 +38,14 @@ class Router:
     """Decides. What is known of caches comes in as `Matches`; who looked it up and where is the caller's business.
 
     fresh: credits to engines just chosen; every decision adds to them.
-    profile: how fast engines are. fit: how fast each of them has shown itself, if that is watched.
+    fit: how fast each engine is.
     stakes: what others have at stake; every decision is recorded there.
     """
 
-    def __init__(
-        self, fleet: Fleet, fresh: FreshRoutes, profile: Profile, stakes: Stakes, fit: SpeedFit | None = None
-    ) -> None:
+    def __init__(self, fleet: Fleet, fresh: FreshRoutes, fit: SpeedFit, stakes: Stakes) -> None:
         self._fleet = fleet
         self._fresh = fresh
-        self._fit = fit or SpeedFit(profile)
+        self._fit = fit
         self._stakes = stakes
         self._seen = Seen(_SEEN_BLOCKS)
         self._mean_new_tokens = 0.0

@@ -4,6 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from loadtest.arguments import above_zero, positive
+
 POLICIES = ("round-robin", "least-loaded", "prefix-aware", "kv-aware")
 QUICK_POLICIES = ("round-robin", "prefix-aware", "kv-aware")
 KINDS = ("shared-prompt", "multi-turn", "rag", "agent", "unique")
@@ -21,11 +23,11 @@ class Compare:
         add("--trace", type=Path, metavar="FILE", help="Mooncake's form, agents' sessions (.gz) or Azure's (.csv)")
         add("--workload", choices=KINDS, default="agent", help="what is made up without a trace (default %(default)s)")
         add("--policies", nargs="+", metavar="NAME", help=f"kvgate's (default {' '.join(POLICIES)})")
-        add("--replicas", type=_positive, default=8, help="simulated replicas (default %(default)s)")
+        add("--replicas", type=positive, default=8, help="simulated replicas (default %(default)s)")
         add("--profile", choices=PROFILES, default="qwen3-32b-h100", help="model and GPU to time (default %(default)s)")
-        add("--loads", nargs="+", type=_above_zero, metavar="LOAD", help="of the fleet's capacity (default 0.7)")
-        add("--seeds", type=_positive, help="parts of the workload, each played through every router (default 3)")
-        add("--requests", type=_positive, help="for each seed (default 400)")
+        add("--loads", nargs="+", type=above_zero, metavar="LOAD", help="of the fleet's capacity (default 0.7)")
+        add("--seeds", type=positive, help="parts of the workload, each played through every router (default 3)")
+        add("--requests", type=positive, help="for each seed (default 400)")
         add(
             "--families", action="store_true", help="of a trace, whole families of prompts instead of a stretch of time"
         )
@@ -37,10 +39,10 @@ class Compare:
             help="another router: one that runs, or a command, in which {port} is where it shall listen and {replicas} "
             "are the replicas' URLs ({commas}: in one word)",
         )
-        add("--port", type=_positive, help="of the first replica, for routers that run already (default: free ones)")
+        add("--port", type=positive, help="of the first replica, for routers that run already (default: free ones)")
         add(
             "--time-scale",
-            type=_above_zero,
+            type=above_zero,
             default=1.0,
             help="real seconds per simulated second, through sockets: more on a machine that is busy or slow",
         )
@@ -63,17 +65,3 @@ class Compare:
         except (OSError, TraceError, ValueError, ChildFailed, HTTPError) as error:
             print(f"kvgate compare: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
             return 1
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, not {text}")
-    return number
-
-
-def _above_zero(text: str) -> float:
-    number = float(text)
-    if not number > 0:
-        raise argparse.ArgumentTypeError(f"must be more than 0, not {text}")
-    return number

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
+from loadtest.arguments import above_zero, positive, share
 from loadtest.replica.engine import DEFAULT_BLOCK_SIZE
 from loadtest.replica.timing import PROFILES
 
@@ -31,7 +32,7 @@ class Replica:
         add = parser.add_argument
         add("--host", default="127.0.0.1", help="address to listen on (default %(default)s)")
         add("--port", type=int, default=8101, help="HTTP port of the first replica, the others follow")
-        add("--count", type=_positive, default=1, help="how many replicas (default %(default)s)")
+        add("--count", type=positive, default=1, help="how many replicas (default %(default)s)")
         add(
             "--kv-port",
             type=int,
@@ -39,25 +40,29 @@ class Replica:
             help="port of the first one's KV events; its replay and the others follow",
         )
         add("--profile", choices=sorted(PROFILES), default="qwen3-32b-h100", help="model and GPU to time")
-        add("--blocks", type=_positive, help="KV blocks, one of them the null block (default: what the GPU holds)")
-        add("--block-size", type=_positive, default=DEFAULT_BLOCK_SIZE, help="tokens per block (default %(default)s)")
-        add("--time-scale", type=_seconds, default=1.0, help="real seconds per simulated second (default %(default)s)")
+        add("--blocks", type=positive, help="KV blocks, one of them the null block (default: what the GPU holds)")
+        add("--block-size", type=positive, default=DEFAULT_BLOCK_SIZE, help="tokens per block (default %(default)s)")
+        add(
+            "--time-scale", type=above_zero, default=1.0, help="real seconds per simulated second (default %(default)s)"
+        )
         add("--model", default="sim", help="name under which the model is served (default %(default)s)")
         add("--l2-dir", type=Path, metavar="DIR", help="a folder that the replicas share, as LMCache does")
-        add("--l2-bytes-per-token", type=_positive, default=57_344, help="of KV cache there (default %(default)s)")
-        add("--l2-gbps", type=_seconds, default=1.84, help="GB/s at which a replica reads there (default %(default)s)")
-        add("--l2-recompute", action="store_true", help="compute what can't be loaded, instead of failing the request")
-        add("--host-blocks", type=_positive, help="blocks that host memory (L1) takes (default: there is none)")
-        add("--host-events", choices=TELLERS, default=TELLERS[0], help="who tells of it (default %(default)s)")
-        add("--sliding-groups", type=_positive, help="a hybrid model: KV-cache groups beside full attention's")
-        add("--window", type=_positive, default=128, help="tokens that those look back on (default %(default)s)")
+        add("--l2-bytes-per-token", type=positive, default=57_344, help="of KV cache there (default %(default)s)")
         add(
-            "--buffer-steps", type=_positive, default=10_000, help="event batches kept for replay (default %(default)s)"
+            "--l2-gbps", type=above_zero, default=1.84, help="GB/s at which a replica reads there (default %(default)s)"
         )
-        add("--event-loss", type=_share, default=0.0, metavar="SHARE", help="of event batches that get lost")
-        add("--event-delay", type=_seconds, default=0.0, metavar="SECONDS", help="for which events are held back")
-        add("--event-hwm", type=_positive, default=100_000, help="batches that may wait for a slow subscriber")
-        add("--restart-every", type=_seconds, metavar="SECONDS", help="restart, empty, at random times this far apart")
+        add("--l2-recompute", action="store_true", help="compute what can't be loaded, instead of failing the request")
+        add("--host-blocks", type=positive, help="blocks that host memory (L1) takes (default: there is none)")
+        add("--host-events", choices=TELLERS, default=TELLERS[0], help="who tells of it (default %(default)s)")
+        add("--sliding-groups", type=positive, help="a hybrid model: KV-cache groups beside full attention's")
+        add("--window", type=positive, default=128, help="tokens that those look back on (default %(default)s)")
+        add("--buffer-steps", type=positive, default=10_000, help="event batches kept for replay (default %(default)s)")
+        add("--event-loss", type=share, default=0.0, metavar="SHARE", help="of event batches that get lost")
+        add("--event-delay", type=above_zero, default=0.0, metavar="SECONDS", help="for which events are held back")
+        add("--event-hwm", type=positive, default=100_000, help="batches that may wait for a slow subscriber")
+        add(
+            "--restart-every", type=above_zero, metavar="SECONDS", help="restart, empty, at random times this far apart"
+        )
         add("--seed", type=int, default=0, help="of what the model says and what goes wrong")
 
     def run(self, args: argparse.Namespace) -> int:
@@ -70,27 +75,6 @@ class Replica:
             print(f"kvgate replica: {error}", file=sys.stderr)
             return 1
         return 0
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, not {text}")
-    return number
-
-
-def _seconds(text: str) -> float:
-    number = float(text)
-    if not number > 0:
-        raise argparse.ArgumentTypeError(f"must be more than 0, not {text}")
-    return number
-
-
-def _share(text: str) -> float:
-    number = float(text)
-    if not 0 <= number <= 1:
-        raise argparse.ArgumentTypeError(f"must be from 0 to 1, not {text}")
-    return number
 
 
 async def _serve(args: argparse.Namespace) -> None:

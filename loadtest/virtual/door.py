@@ -54,7 +54,7 @@ class Door:
         self._capacity = capacity
         self._room = Room(ReuseChance(), ROOM_LIFETIME)
         self._fit = SpeedFit(profile)
-        self._router = Router(self._fleet, self._fresh, profile, Stakes(self._room), self._fit)
+        self._router = Router(self._fleet, self._fresh, self._fit, Stakes(self._room))
         for number in range(replicas):
             self.join(number)
 

@@ -14,7 +14,7 @@ from tests.engine.exchange import Verdict
 from tests.engine.gateway_server import GatewayServer
 from tests.engine.telling import SERVED, arguments, asking
 from tests.engine.vllm_cpu.install import VERSION, cache_folder, install, make_model
-from tests.engine.vllm_cpu.server import Ports, VllmServer, free_ports
+from tests.engine.vllm_cpu.server import Ports, VllmServer, boot, free_ports
 from tests.engine.witness import Witness
 
 FIRST_PORT = 8101
@@ -54,7 +54,7 @@ def ports() -> Iterator[int]:
 def replicas(
     binaries: Path, model: Path, ports: Iterator[int], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[VllmServer]]:
-    """Two replicas of one rank. A boot takes a minute of one core, so they boot side by side."""
+    """Two replicas of one rank."""
     folder = tmp_path_factory.mktemp("replicas")
     with ExitStack() as running:
         servers = [
@@ -63,10 +63,7 @@ def replicas(
             )
             for name in ("first", "second")
         ]
-        for server in servers:
-            server.start()
-        for server in servers:
-            server.wait_until_ready()
+        boot(servers)
         yield servers
 
 

@@ -13,7 +13,7 @@ from mounts import MISSING, can_mount, mounted
 from tests.engine.gateway_server import GatewayServer
 from tests.engine.prompts import token_ids
 from tests.engine.vllm_cpu.lmcache_server import CHUNK, LMCacheServer
-from tests.engine.vllm_cpu.server import BLOCK_SIZE, MODEL, Ports, VllmServer
+from tests.engine.vllm_cpu.server import BLOCK_SIZE, MODEL, Ports, VllmServer, boot
 from tests.engine.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not can_mount(), reason=MISSING)
@@ -78,10 +78,7 @@ def world(
                     VllmServer(binaries, model, where, folder / f"{name}.log", arguments=server.vllm_arguments)
                 )
             )
-        for replica in replicas:
-            replica.start()
-        for replica in replicas:
-            replica.wait_until_ready()
+        boot(replicas)
         mount = running.enter_context(mounted(source, folder / "mount-gateway"))
         shared = {"writer": "lmcache-server", "chunk": CHUNK, "kv_bytes_per_token": KV_BYTES, "load_base": 0.0}
         settings = {

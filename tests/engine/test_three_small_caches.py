@@ -10,7 +10,7 @@ import pytest
 from tests.engine.gateway_server import GatewayServer
 from tests.engine.settled import settled
 from tests.engine.threads import SHAPES, Threads
-from tests.engine.vllm_cpu.server import MODEL, Ports, VllmServer
+from tests.engine.vllm_cpu.server import MODEL, Ports, VllmServer, boot
 
 pytestmark = pytest.mark.measured
 
@@ -38,10 +38,7 @@ def small(
             )
             for number in range(3)
         ]
-        for server in servers:
-            server.start()
-        for server in servers:
-            server.wait_until_ready()
+        boot(servers)
         yield servers
 
 

@@ -5,6 +5,7 @@ import pytest
 from routing.cost import PROFILES
 from routing.decision import Prompt, RouteRequest
 from routing.errors import NoReplicaAvailable, UnknownModel
+from routing.fit import SpeedFit
 from routing.fleet import Fleet, ModelCard, Replica
 from routing.fresh import FreshRoutes
 from routing.ledger import Put
@@ -33,8 +34,8 @@ class World:
             cards = (ModelCard("m"),)
             self.fleet.join(Replica(id.replica, f"http://{id.replica}", cards, capacity_blocks=capacity))
         self.room = Room(ReuseChance(), 600.0)
-        speed = PROFILES["qwen3-32b-h100"]
-        self.router = Router(self.fleet, FreshRoutes(2.0), speed, Stakes(self.room))
+        fit = SpeedFit(PROFILES["qwen3-32b-h100"])
+        self.router = Router(self.fleet, FreshRoutes(2.0), fit, Stakes(self.room))
         self.kv_aware = POLICIES["kv-aware"](Random(0))
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from routing.cost import PROFILES
 from routing.decision import Prompt, RouteRequest
+from routing.fit import SpeedFit
 from routing.fleet import Fleet, ModelCard, Replica
 from routing.fresh import FreshRoutes
 from routing.policies import POLICIES
@@ -29,7 +30,7 @@ def router() -> tuple[Router, Fleet]:
     fleet = Fleet()
     for id in (A, B):
         fleet.join(Replica(id.replica, f"http://{id.replica}", (ModelCard("m"),)))
-    return Router(fleet, FreshRoutes(2.0), SPEED, Stakes(Room(ReuseChance(), 600.0))), fleet
+    return Router(fleet, FreshRoutes(2.0), SpeedFit(SPEED), Stakes(Room(ReuseChance(), 600.0))), fleet
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from gateway.kv.subscriber import Subscriber
 from routing.blocks import block_hashes, root_hash
 from routing.cost import PROFILES
 from routing.decision import Prompt, RouteRequest
+from routing.fit import SpeedFit
 from routing.fleet import Fleet, ModelCard, Replica
 from routing.fresh import FreshRoutes
 from routing.index import PrefixIndex
@@ -131,8 +132,8 @@ def test_replicas_at_ipv6_addresses_keep_their_names() -> None:
 def test_the_block_with_the_last_token_is_no_hit(tokens: int, cached: int) -> None:
     fleet, space = Fleet(), Namespace(MODEL, SIZE)
     fleet.join(Replica(ENGINE.replica, f"http://{ENGINE.replica}", (ModelCard(MODEL),), block_size=SIZE))
-    speed = PROFILES["qwen3-32b-h100"]
-    router = Router(fleet, FreshRoutes(2.0), speed, Stakes(Room(ReuseChance(), 600.0)))
+    fit = SpeedFit(PROFILES["qwen3-32b-h100"])
+    router = Router(fleet, FreshRoutes(2.0), fit, Stakes(Room(ReuseChance(), 600.0)))
     request = RouteRequest(MODEL, (Prompt(tokens, {space: NAMES[: tokens // SIZE]}),))
     matches = [{ENGINE: PrefixMatch(tokens // SIZE, tokens // SIZE)}]
     assert router.route(request, matches, POLICIES["kv-aware"](Random(0)), 0.0).cached_tokens == cached
