@@ -133,7 +133,7 @@ class Gateway:
         self._requests = RequestLog(sys.stderr, config.log_format)
         page = PageParts(
             lambda: self._config, self.degraded, self._set_policy, self._fleet, self.health, holding, self._membership,
-            self.metrics.registry, self._l2.faults if self._l2 else list,
+            self.metrics.registry, self._l2.faults if self._l2 else list, lambda: self.stopping,
         )  # fmt: skip
         listeners = [
             auditor.ended, *page.listeners, Savings(self.metrics, config.speed()).ended,

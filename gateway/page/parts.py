@@ -38,8 +38,12 @@ class PageParts:
         membership: Membership,
         registry: CollectorRegistry,
         storage_faults: Callable[[], Sequence[str]],
+        stopping: Callable[[], bool],
     ) -> None:
-        """storage_faults: why shared storage does not count; empty while it does."""
+        """storage_faults: why shared storage does not count; empty while it does.
+
+        stopping: whether the gateway waits for what runs to end.
+        """
         page = config().page
 
         def more() -> Mapping[str, object]:
@@ -56,4 +60,4 @@ class PageParts:
             (traffic.add, decisions.add) if page.decisions else (traffic.add,)
         )
         """for `Accounts`"""
-        self.router: APIRouter = routes(snapshots, decisions, set_policy if page.policy_switch else None)
+        self.router: APIRouter = routes(snapshots, decisions, set_policy if page.policy_switch else None, stopping)

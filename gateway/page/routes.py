@@ -14,8 +14,6 @@ from gateway.page.snapshot import Snapshots
 from routing.policies import policy_named
 
 _ASSETS = {"page.js": "text/javascript", "charts.js": "text/javascript", "style.css": "text/css"}
-_STREAM_SECONDS = 20
-"""A stream ends after this long and the browser opens the next, so that a gateway that stops need not wait for it."""
 _SECURITY = {
     "content-security-policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'",
     "x-content-type-options": "nosniff",
@@ -29,8 +27,13 @@ class Switch(BaseModel):
     policy: str
 
 
-def routes(snapshots: Snapshots, decisions: DecisionRing, switch: Callable[[str], None] | None) -> APIRouter:
-    """switch: sets the policy that models without one of their own have; None where that is not allowed."""
+def routes(
+    snapshots: Snapshots, decisions: DecisionRing, switch: Callable[[str], None] | None, stopping: Callable[[], bool]
+) -> APIRouter:
+    """switch: sets the policy that models without one of their own have; None where that is not allowed.
+
+    stopping: whether the gateway waits for what runs to end.
+    """
     router = APIRouter()
     folder = files("gateway.page") / "static"
 
@@ -47,7 +50,7 @@ def routes(snapshots: Snapshots, decisions: DecisionRing, switch: Callable[[str]
 
     @router.get("/live", summary="The fleet and its traffic, as server-sent events, one a second")
     async def live() -> StreamingResponse:
-        return StreamingResponse(_events(snapshots), media_type="text/event-stream", headers=_SECURITY)
+        return StreamingResponse(_events(snapshots, stopping), media_type="text/event-stream", headers=_SECURITY)
 
     @router.get("/snapshot", summary="The fleet and its traffic, once")
     async def snapshot() -> Response:
@@ -77,8 +80,8 @@ def routes(snapshots: Snapshots, decisions: DecisionRing, switch: Callable[[str]
     return router
 
 
-async def _events(snapshots: Snapshots) -> AsyncIterator[bytes]:
+async def _events(snapshots: Snapshots, stopping: Callable[[], bool]) -> AsyncIterator[bytes]:
     yield b"retry: 500\n\n"
-    for _ in range(_STREAM_SECONDS):
+    while not stopping():
         yield b"data: %b\n\n" % snapshots.current()
         await asyncio.sleep(1)
