@@ -50,8 +50,10 @@ measure-room: $(READY)
 bench: $(READY)
 	$(BIN)/python -m bench $(ONLY)
 
-# The plain manifests, from the chart.
+# What follows from other files: dashboards, the part of the chart's schema that is the settings', the plain manifests.
 manifests: $(READY)
+	$(BIN)/python deploy/grafana/dashboards.py
+	$(BIN)/python deploy/helm/values_schema.py
 	$(BIN)/python tests/support/kube_tools.py template kvgate deploy/helm/kvgate --namespace kvgate > deploy/kubernetes/base/kvgate.yaml
 
 demo: $(READY)

@@ -29,12 +29,16 @@ def serve(config: Config, path: Path | None, complete: Callable[[Config], Config
     Returns the exit status.
     """
     log.configure(config.log_level, config.log_format)
+
+    def own(settings: Config) -> Config:
+        return settings if worker is None else of_worker(settings, worker)
+
+    config = own(config)
     beside: list[Beside] = [settle_memory]
     if path is not None:
-        beside.append(partial(follow, path, complete))
+        beside.append(partial(follow, path, lambda fresh: own(complete(fresh))))
     listen, sockets = config.listen, None
     if worker is not None:
-        listen = of_worker(listen, worker)
         try:
             sockets = [listen_with_others(listen.host, listen.port)]
         except OSError as exc:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from gateway import log
-from gateway.config import Config, Listen
+from gateway.config import Config
 
 logger = logging.getLogger(__name__)
 
@@ -36,10 +36,17 @@ def listen_with_others(host: str, port: int) -> socket.socket:
     return bound
 
 
-def of_worker(listen: Listen, worker: int) -> Listen:
-    """Where a worker answers: clients with the others, operators alone, for its metrics are its own."""
+def of_worker(config: Config, worker: int) -> Config:
+    """A worker's settings: clients find it with the others; operators find it alone, for its metrics are its own, as is
+    the file of its traffic log (`traffic.jsonl` -> `traffic-0.jsonl`).
+    """
+    listen, log_of_all = config.listen, config.traffic_log
     first = listen.port + 1 if listen.admin_port is None else listen.admin_port
-    return listen.model_copy(update={"admin_port": first + worker})
+    own: dict[str, object] = {"listen": listen.model_copy(update={"admin_port": first + worker})}
+    if log_of_all:
+        path = log_of_all.path
+        own["traffic_log"] = log_of_all.model_copy(update={"path": path.with_stem(f"{path.stem}-{worker}")})
+    return config.model_copy(update=own)
 
 
 def supervise(config: Config, count: int, arguments: Sequence[str]) -> int:

@@ -58,6 +58,23 @@ OVERVIEW = [
         ], "Prompt tokens that engines did not prefill, as they counted."),
         Panel("Tokens prefilled", "short", [(rate("kvgate_uncached_tokens_total", "model"), "{{model}}")]),
         Panel("Requests routed without a prefix", "reqps", [(rate("kvgate_unscored_total", "reason"), "{{reason}}")]),
+        Panel("Where reuse is lost", "percentunit", [
+            (f"{rate('kvgate_prefix_tokens_total', 'stage')} / ignoring (stage) group_left "
+             "sum(rate(kvgate_prefix_tokens_total{$gate, stage=\"prompt\"}[$__rate_interval]))", "{{stage}}"),
+        ], "Of all prompt tokens: what an earlier prompt had, what some replica held, what the chosen one held, what came of it."),
+    ]),
+    Row("What another policy would do", [
+        Panel("The same choice", "percentunit", [
+            ("sum by (shadow) (rate(kvgate_shadow_decisions_total{$gate, choice=\"same\"}[$__rate_interval])) / "
+             "sum by (shadow) (rate(kvgate_shadow_decisions_total{$gate}[$__rate_interval]))", "{{shadow}}"),
+        ], "Only with `shadow_policy`."),
+        Panel("Tokens held where it went, and where the shadow chose", "short", [
+            (rate("kvgate_shadow_cached_tokens_total", "by"), "{{by}}"),
+        ]),
+        Panel("Predicted time to first token, mean", "s", [
+            ("sum by (by) (rate(kvgate_shadow_predicted_ttft_seconds_total{$gate}[$__rate_interval])) / ignoring (by) group_left "
+             "sum(rate(kvgate_shadow_decisions_total{$gate}[$__rate_interval]))", "{{by}}"),
+        ]),
     ]),
     Row("How the fleet is loaded", [
         Panel("Predicted wait", "ms", [
@@ -82,14 +99,24 @@ OVERVIEW = [
             (seen("kvgate_discovered_replicas", "source, state"), "{{source}} {{state}}"),
             (rate("kvgate_discovery_faults_total", "source, kind"), "{{source}} {{kind}}/s"),
         ]),
+        Panel("Since a source last answered", "s", [
+            ("time() - max by (source) (kvgate_discovery_last_success_timestamp_seconds{$gate})", "{{source}}"),
+        ]),
         Panel("Configuration", "short", [(rate("kvgate_config_reloads_total", "outcome"), "{{outcome}}/s")]),
+        Panel("Lines of the traffic log", "short", [(rate("kvgate_traffic_log_lines_total", "outcome"), "{{outcome}}/s")]),
     ]),
     Row("Who asks", [
         Panel("Not let in", "reqps", [(rate("kvgate_admission_refused_total", "tenant, reason"), "{{tenant}}: {{reason}}")]),
         Panel("Wait in the gateway's own queue", "s", [
             ("histogram_quantile(0.99, sum by (le) (rate(kvgate_queue_seconds_bucket{$gate}[$__rate_interval])))", "p99"),
         ]),
+        Panel("Limits counted by each gateway alone", "short", [
+            ("sum(rate(kvgate_shared_limit_faults_total{$gate}[$__rate_interval]))", "times/s that Redis did not answer"),
+        ]),
         Panel("Saved by caches", "s", [(rate("kvgate_tenant_saved_seconds_total", "tenant"), "{{tenant}}, seconds a second")]),
+        Panel("Hit ratio by tenant", "percentunit", [
+            (f"{rate('kvgate_tenant_cached_tokens_total', 'tenant')} / {rate('kvgate_tenant_prompt_tokens_total', 'tenant')}", "{{tenant}}"),
+        ]),
     ]),
 ]  # fmt: skip
 
@@ -131,6 +158,16 @@ REPLICAS = [
             ("max by (replica, outcome) (kvgate_parity{$gate})", "{{replica}} {{outcome}}"),
             (rate("kvgate_miscounted_prompts_total", "model"), "{{model}} miscounted/s"),
         ]),
+        Panel("Error of the predicted time to first token", "s", [
+            (quantile(0.9, "kvgate_ttft_prediction_error_seconds", "policy"), "{{policy}} p90, too late"),
+            (quantile(0.1, "kvgate_ttft_prediction_error_seconds", "policy"), "{{policy}} p10"),
+        ]),
+        Panel("Error of engines' times", "percentunit", [
+            ("max by (replica, by) (kvgate_engine_time_error{$gate})", "{{replica}} by {{by}}"),
+        ], "Mean error of predicted times to first token: as fitted from what the engine shows, and by the profile alone."),
+        Panel("Engines' times by the profile's", "short", [
+            ("avg by (replica, engine) (kvgate_engine_time_factor{$gate})", "{{replica}}/{{engine}}"),
+        ], "2 is an engine that takes twice as long as `profile` says."),
     ]),
     Row("Index feed", [
         Panel("Events that went wrong", "short", [
@@ -150,6 +187,16 @@ REPLICAS = [
             ("count by (pod) (kvgate_index_owned{$gate} == 1)", "{{pod}}"),
         ]),
         Panel("Lag", "short", [(seen("kvgate_kv_sequence_lag", "replica, engine"), "{{replica}}/{{engine}}")]),
+        Panel("Since the last event", "s", [
+            ("min by (replica, engine) (kvgate_kv_last_event_age_seconds{$gate})", "{{replica}}/{{engine}}"),
+        ], "An idle engine sends none."),
+        Panel("Messages", "short", [
+            ("max by (replica, engine) (rate(kvgate_kv_sequence{$gate}[$__rate_interval]))", "{{replica}}/{{engine}}"),
+        ], "Of KV events, a second."),
+        Panel("Left out of events", "short", [
+            (rate("kvgate_kv_events_ignored_total", "replica, kind"), "{{replica}} {{kind}}/s"),
+            (rate("kvgate_block_size_mismatches_total", "replica"), "{{replica}} another block size/s"),
+        ]),
     ]),
 ]  # fmt: skip
 

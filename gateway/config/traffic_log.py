@@ -12,7 +12,8 @@ class TrafficLogConfig(Section):
     """Lengths, salted names of blocks, decision and outcome of each request; never its text, tokens or keys."""
 
     path: Path
-    """the file that is written; older ones are beside it, `.1` the youngest. Each gateway needs one of its own"""
+    """the file that is written; older ones are beside it, `.1` the youngest. Each gateway needs one of its own; workers
+    add their number to the name"""
     salt: str = ""
     """a secret that names of blocks depend on, the same in all gateways whose logs are read together; drawn anew at
     each start where absent"""

@@ -12,12 +12,14 @@ import httpx
 import jsonschema
 import kubernetes_validate
 import pytest
+import values_schema
 import yaml
 from fake_replica import fake_replica
 from kube_tools import helm, kubectl
 from processes import free_port, process
 
-from gateway.config import parse
+from gateway.config import Config, parse
+from gateway.workers import of_worker
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CHART = DEPLOY / "helm" / "kvgate"
@@ -147,9 +149,48 @@ def test_curvine_is_mounted_read_only() -> None:
     assert mount["readOnly"] is True
 
 
+@needs_helm
+def test_workers_share_an_index_and_have_admin_ports_of_their_own() -> None:
+    objects = rendered("--set", "workers=3,redis.bundled=true,monitoring.serviceMonitor=true")
+    (container,) = the("Deployment", objects)["spec"]["template"]["spec"]["containers"]
+    assert container["args"][-2:] == ["--workers", "3"]
+    ports = {"admin": 8081, "admin-1": 8082, "admin-2": 8083}
+    assert {port["name"]: port["containerPort"] for port in container["ports"]} == {"http": 8080, **ports}
+    assert [one["port"] for one in the("ServiceMonitor", objects)["spec"]["endpoints"]] == list(ports)
+    (service,) = (body for body in objects if body["metadata"]["name"] == "kvgate-admin")
+    assert {port["name"]: port["port"] for port in service["spec"]["ports"]} == ports
+    config = parse(configuration(objects))
+    assert config.index.redis_url == "redis://kvgate-valkey:6379/0"
+    assert of_worker(config, 2).listen.admin_port == ports["admin-2"]
+
+
+@needs_helm
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ("workers=2", "set redis.url or redis.bundled"),
+        ("workers=2,redis.bundled=true,containerPort=8082", "one of the workers' admin ports"),
+        ("config.polcy=kv-aware", "'polcy' not allowed"),
+        ("config.probing.interval=often", "/config/probing/interval"),
+    ],
+)
+def test_it_says_why_it_does_not_render(values: str, reason: str) -> None:
+    command = [str(helm()), "template", "kvgate", str(CHART), "--set", values]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert reason in done.stderr
+
+
+def test_its_schema_has_the_settings_as_they_are() -> None:
+    assert values_schema.FILE.read_text() == values_schema.text(), "make manifests"
+
+
 NONSENSE: Sequence[Mapping[str, Any]] = [
     {"replicaCount": 0},
     {"replicas": 2},
+    {"workers": 0},
+    {"config": {"policy": 1}},
+    {"config": {"l2": {"models": {"m": {"chunk": 0}}}}},
     {"engines": {"service": "", "selector": ""}},
     {"engines": {"port": 70000}},
     {"engines": {"servce": "vllm"}},
@@ -201,8 +242,10 @@ async def test_what_it_configures_starts_kvgate(tmp_path: Path) -> None:
 
 @needs_helm
 def test_what_it_configures_with_all_values_is_understood(tmp_path: Path) -> None:
+    """Every section of the settings is among them."""
     (tmp_path / "keys.yaml").write_text("[]")
     text = configuration(rendered("--values", str(FULL)))
+    assert set(yaml.safe_load(text)) == set(Config.model_fields)
     config = parse(text.replace("/etc/kvgate-keys", str(tmp_path)))
     (source,) = config.discovery.kubernetes
     assert (source.namespaces, source.pods, source.port) == (("ml", "ml-batch"), "app=vllm", "http")

@@ -58,6 +58,30 @@ redis://{{ include "kvgate.fullname" . }}-valkey:6379/0
 {{- end -}}
 {{- end -}}
 
+{{- /* Names and numbers of the workers' admin ports, as a list. */ -}}
+{{- define "kvgate.adminPorts" -}}
+{{- $ports := list -}}
+{{- range $number := until (int .Values.workers) -}}
+{{- $name := ternary "admin" (printf "admin-%d" $number) (eq $number 0) -}}
+{{- $ports = append $ports (dict "name" $name "port" (add $.Values.adminPort $number)) -}}
+{{- end -}}
+{{- $ports | toJson -}}
+{{- end -}}
+
+{{- /* Refuses what values.schema.json can't see: what depends on several values. */ -}}
+{{- define "kvgate.checked" -}}
+{{- if gt (int .Values.workers) 1 -}}
+{{- $own := dig "index" "redis_url" "" .Values.config -}}
+{{- if not (or (include "kvgate.redisUrl" .) $own .Values.existingConfigSecret) -}}
+{{- fail "workers: several workers of a pod share their index in Redis, or each would know a part of the engines only: set redis.url or redis.bundled, or raise replicaCount instead" -}}
+{{- end -}}
+{{- end -}}
+{{- $last := add .Values.adminPort .Values.workers -1 -}}
+{{- if and (ge (int .Values.containerPort) (int .Values.adminPort)) (le (int .Values.containerPort) (int $last)) -}}
+{{- fail (printf "containerPort: %d is one of the workers' admin ports, %d to %d" (int .Values.containerPort) (int .Values.adminPort) $last) -}}
+{{- end -}}
+{{- end -}}
+
 {{- /* kvgate's configuration: what follows from the values, under what `config` says itself. */ -}}
 {{- define "kvgate.config" -}}
 {{- $kubernetes := dict "namespaces" (include "kvgate.namespaces" . | fromJsonArray) "port" .Values.engines.port -}}
