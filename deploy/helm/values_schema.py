@@ -1,4 +1,4 @@
-"""Writes into the chart's values.schema.json what kvgate's settings say of themselves, so that Helm refuses what kvgate would.
+"""Writes the schema of kvgate's settings into the chart's values.schema.json, so that Helm refuses what kvgate would.
 
 python deploy/helm/values_schema.py
 """
