@@ -26,10 +26,11 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class TellWhole:
-    """Have everything told that is booked of this engine."""
+class Tell:
+    """Have an update made of this engine. whole: it tells of everything that is booked."""
 
     engine: EngineId
+    whole: bool
 
 
-Command = Subscription | Leave | Rebuild | TellWhole | Stop
+Command = Subscription | Leave | Rebuild | Tell | Stop

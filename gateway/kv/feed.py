@@ -18,13 +18,12 @@ that it returns, in order. Two states:
     replay: nothing                      restart, it has not come so far yet. Clear, replaying from 0
     replay: a later number than asked    lost for good: it fell out of the engine's buffer. Clear, apply from there on
     replay: end                          what waited is taken as if it came now
+    nothing of an answer for a while     ask again: a request to a process that was about to end is lost
     no answer in time, too many waiting  clear, go on with what waited; later ask for everything once more, and if an
                                          answer begins, clear and rebuild from it
-    a gap that a replay did not close,   clear, go on behind it: what was removed is unknown
-    or a message that can't be read
+    a gap stays; an unreadable message   clear, go on behind it: what was removed is unknown
     rebuild                              clear, replaying from 0
-    silence                              check by a replay that nothing was lost, less and less often. A failed check
-                                         changes nothing; the next number arriving makes it needless
+    silence                              check by a replay, less and less often; a failed check changes nothing
 
 Without a replay endpoint a gap, and a new connection too, clears: knowing less is slow, knowing wrong is harmful.
 """
@@ -129,7 +128,7 @@ class Feed:
         request = self._request
         if request is None:
             return actions
-        request.deadline = now + self._patience
+        request.deadline, request.answered = now + self._patience, True
         if request.afresh:
             self._place.lose(actions)
             request.afresh, request.in_doubt = False, True
@@ -175,10 +174,12 @@ class Feed:
             if now >= self._request.deadline:
                 self._give_up(self._request, now, actions)
                 self._drain(now, actions)
+            elif self._request.must_ask_again(now):
+                actions.append(Ask(self._request.start))
         elif self._retry_at is not None and now >= self._retry_at:
             self._retry_at = None
             self.counters.replays += 1
-            self._request = Replay(now + self._patience, in_doubt=False, afresh=True)
+            self._request = Replay(0, now, now + self._patience, in_doubt=False, afresh=True)
             actions.append(Ask(0))
         elif self._check_at is not None and now >= self._check_at:
             self._check_in = min(2 * self._check_in, _SLOWEST_CHECK)
@@ -223,9 +224,10 @@ class Feed:
 
     def _ask_on(self, now: float, actions: list[Action], *, in_doubt: bool) -> None:
         """Ask for what follows the last applied message, and for that one as a proof."""
-        last, start = self._place.last_proof, self._place.next or 0
-        self._request = Replay(now + self._patience, in_doubt, last)
-        actions.append(Ask(start if last is None else start - 1))
+        last = self._place.last_proof
+        start = (self._place.next or 0) - (last is not None)
+        self._request = Replay(start, now, now + self._patience, in_doubt, last)
+        actions.append(Ask(start))
 
     def _restart(self, now: float, actions: list[Action]) -> None:
         self.counters.restarts += 1

@@ -8,7 +8,7 @@ from typing import ParamSpec
 
 import zmq
 
-from gateway.kv.commands import Command, Leave, Rebuild, Stop, TellWhole
+from gateway.kv.commands import Command, Leave, Rebuild, Stop, Tell
 from gateway.kv.listener import Listener, is_bound
 from gateway.kv.stream import Stream, Subscription
 from gateway.kv.update import Outbox
@@ -95,9 +95,10 @@ class Poller:
                     stream = self._streams.get(engine)
                     if stream is not None:
                         self._do(stream, stream.rebuild, time.monotonic())
-                case TellWhole(engine):
-                    if engine in self._streams:
-                        self._do(self._streams[engine], self._streams[engine].tell_whole)
+                case Tell(engine, whole):
+                    stream = self._streams.get(engine)
+                    if stream is not None:
+                        self._do(stream, stream.tell, whole)
                 case Stop():
                     self._running = False
 

@@ -115,9 +115,10 @@ class Stream:
             settled=self._feed.settled,
         )
 
-    def tell_whole(self) -> None:
-        """The next update tells of everything, for a place that has nothing."""
-        self._changes = self._ledger.whole()
+    def tell(self, whole: bool) -> None:
+        """Have an update made; whole: it tells of everything, for a place that has nothing."""
+        if whole:
+            self._changes = self._ledger.whole()
         self._touched = True
 
     def recover(self) -> None:

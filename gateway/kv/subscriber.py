@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import zmq
 
-from gateway.kv.commands import Command, Leave, Rebuild, Stop, TellWhole
+from gateway.kv.commands import Command, Leave, Rebuild, Stop, Tell
 from gateway.kv.poller import BELL, Poller
 from gateway.kv.stream import Subscription
 from gateway.kv.update import Outbox, Update
@@ -39,9 +39,9 @@ class Subscriber:
         """Follow an engine, in place of an earlier subscription of it. The engine need not be up yet."""
         self._send(subscription)
 
-    def tell_whole(self, engine: EngineId) -> None:
-        """Have an update delivered that tells of everything known of the engine; it begins with a wipe."""
-        self._send(TellWhole(engine))
+    def tell(self, engine: EngineId, *, whole: bool) -> None:
+        """Have an update of the engine delivered, even without news; whole: of all that is known, after a wipe."""
+        self._send(Tell(engine, whole))
 
     def unsubscribe(self, engine: EngineId) -> None:
         """Follow it no longer. Updates under way may still be delivered."""

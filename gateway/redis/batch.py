@@ -85,13 +85,14 @@ class Batch:
         """The arguments of script `apply` from the reset on, in calls of at most `most` blocks or names each.
 
         What is gone comes first, so that the index never has more than before or after. The last call says how far the
-        stream is applied; until then the record is marked, and nobody goes on from it.
+        stream is applied.
         """
         columns = self._columns()
         if sum(map(len, columns)) <= most:
             yield [
                 self.reset,
                 *(packed(column) for packed, column in zip(_PACKERS, columns, strict=True)),
+                "1",
                 *self._fields(),
             ]
             return
@@ -100,9 +101,9 @@ class Batch:
             for start in range(0, len(column), most):
                 parts: list[Argument] = [b""] * len(_PACKERS)
                 parts[number] = packed(column[start : start + most])
-                yield ["" if begun else self.reset, *parts, "dirty", "1"]
+                yield ["" if begun else self.reset, *parts, ""]
                 begun = True
-        yield ["", *[b""] * len(_PACKERS), *self._fields()]
+        yield ["", *[b""] * len(_PACKERS), "1", *self._fields()]
 
     def _wipe(self, tier: Tier | None, remaining: Callable[[Tier], Set[BlockHash]]) -> None:
         if tier is None:
@@ -139,7 +140,6 @@ class Batch:
     def _fields(self) -> list[Argument]:
         traits, position = self.traits, self.position
         return [
-            "dirty", "",
             "unjudged", int(self.unjudged),
             "block_size", traits.block_size or "",
             "judged", ",".join(map(str, traits.judged)),

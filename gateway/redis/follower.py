@@ -62,6 +62,8 @@ class Follower:
         """Redis had it before"""
         self.free_since: float | None = None
         """since when nobody has been seen to own it"""
+        self.ended = False
+        """nobody asks for the stream here any more"""
 
     @property
     def fence(self) -> str | None:
@@ -85,6 +87,9 @@ class Follower:
         parts, stream = self._parts, self.stream
         tenure = await acquire(parts.index, stream.model, stream.engine, parts.gateway, parts.lease_ms, wanted=wanted)
         if tenure is None:
+            return
+        if self.ended:
+            await tenure.release(forget=False)
             return
         parts.numbers += 1
         writer = Writer(tenure, lambda tier: parts.local.blocks(stream.engine, tier), parts.turns)
@@ -110,15 +115,20 @@ class Follower:
         assert owned is not None
         before = owned.writer.tenure
         tenure = await acquire(parts.index, stream.model, stream.engine, parts.gateway, parts.lease_ms)
-        if self.owned is not owned:
-            return
         if tenure is None:
-            self._drop()
-        elif tenure.goes_on_from(before) and not owned.writer.needs_whole:
-            owned.writer.go_on(tenure)
-        else:
+            if self.owned is owned:
+                self._drop()
+            return
+        if self.owned is not owned:
+            await tenure.release(forget=False)
+            return
+        whole = owned.writer.needs_whole or not tenure.goes_on_from(before)
+        if whole:
             owned.writer.start_over(tenure)
-            parts.subscriber.tell_whole(stream.engine)
+        else:
+            owned.writer.go_on(tenure)
+        # No match tells of the engine until its owner has written again, which it does not without something to tell.
+        parts.subscriber.tell(stream.engine, whole=whole)
 
     async def give_up(self, *, forget: bool) -> None:
         """Follow the stream no longer, and give the lease back. Raises RedisIndexError."""

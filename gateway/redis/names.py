@@ -1,7 +1,7 @@
 """What things are called in Redis.
 
     <base>b<8 bytes>      who holds this block: bit `slot * 2 + tier`, little-endian
-    <base>slots           slot -> engine; <base>version changes with it
+    <base>slots           slot -> engine, of those whose owner has caught up; <base>version changes with it
     <base>retired, free   slots whose bits are being cleared; that can be given again; <base>next, the first unused
     <base>e:<engine>      record: slot, blocks held, how far its stream is applied, traits of its books
     <base>n:<engine>      the engine's names -> ours, 8 bytes each

@@ -73,7 +73,8 @@ class Ownership:
     def unsubscribe(self, engine: EngineId) -> None:
         """The engine has left, or its stream has moved. If it is followed here, nothing stays known of it."""
         follower = self._followers.pop(engine, None)
-        if follower and follower.owned:
+        if follower:
+            follower.ended = True
             self._spawn(self._quietly(follower, follower.give_up(forget=True)))
 
     def rebuild(self, engine: EngineId) -> None:
@@ -97,7 +98,9 @@ class Ownership:
     async def hand_over(self) -> None:
         """Give all leases back, for the other gateways to go on. Nothing is followed any more."""
         followers, self._followers = list(self._followers.values()), {}
-        await asyncio.gather(*(self._quietly(each, each.give_up(forget=False)) for each in followers if each.owned))
+        for each in followers:
+            each.ended = True
+        await asyncio.gather(*(self._quietly(each, each.give_up(forget=False)) for each in followers))
         try:
             await self._index.gateways(self._gateway, 0)
         except RedisIndexError:
@@ -136,7 +139,11 @@ class Ownership:
     def _consider(
         self, follower: Follower, record: EngineRecord | None, rightful: str | None, rounds: list[Round]
     ) -> None:
-        engine, owned = follower.stream.engine, follower.owned
+        engine, owned, now = follower.stream.engine, follower.owned, monotonic()
+        if owned or (record and record.owned):
+            follower.free_since = None
+        elif follower.free_since is None:
+            follower.free_since = now
         if owned:
             if owned.writer.fenced or owned.writer.needs_whole or any(engine in each.lost for each in rounds):
                 self._start(follower, follower.reclaim())
@@ -144,11 +151,6 @@ class Ownership:
                 logger.info("KV events of %s: handed over", engine)
                 self._start(follower, follower.give_up(forget=False))
             return
-        now = monotonic()
-        if record and record.owned:
-            follower.free_since = None
-        elif follower.free_since is None:
-            follower.free_since = now
         # Redis that came back with nothing: who still follows the engine knows most, and has its chance first.
         lost = record is None and (follower.seen or self._health.recent(self._lease))
         follower.seen = follower.seen or record is not None

@@ -29,20 +29,20 @@ class Script:
     sha: str
 
     @classmethod
-    def named(cls, name: str) -> "Script":
-        """The script that comes in file `lua/NAME.lua`."""
-        text = files(__package__).joinpath("lua", f"{name}.lua").read_text()
+    def named(cls, *names: str) -> "Script":
+        """The script that comes in files `lua/NAME.lua`, one after the other."""
+        text = "".join(files(__package__).joinpath("lua", f"{name}.lua").read_text() for name in names)
         return cls(text, sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
 MATCH = Script.named("match")
-APPLY = Script.named("apply")
-ACQUIRE = Script.named("acquire")
-RENEW = Script.named("renew")
-RELEASE = Script.named("release")
+APPLY = Script.named("slots", "apply")
+ACQUIRE = Script.named("slots", "acquire")
+RENEW = Script.named("slots", "renew")
+RELEASE = Script.named("slots", "release")
 LOAD = Script.named("load")
 SWEEP = Script.named("sweep")
-ORPHANS = Script.named("orphans")
+ORPHANS = Script.named("slots", "orphans")
 GATEWAYS = Script.named("gateways")
 
 

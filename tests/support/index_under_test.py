@@ -36,8 +36,11 @@ class IndexUnderTest(Protocol):
     async def forget(self, engine: EngineId) -> None:
         """The engine left."""
 
-    async def crash(self, engine: EngineId, ledger: Ledger) -> Ledger:
-        """Who owned the engine's stream dies. Returns the next owner's ledger."""
+    async def crash(self, engine: EngineId) -> None:
+        """Who follows the engine's stream dies."""
+
+    async def take_over(self, engine: EngineId, ledger: Ledger) -> Ledger:
+        """Another goes on. ledger: of the one who died. Returns the new one's, to be told what was missed."""
         ...
 
     async def sweep(self) -> None:
@@ -61,8 +64,12 @@ class Memory:
     async def forget(self, engine: EngineId) -> None:
         self._index.forget(engine)
 
-    async def crash(self, engine: EngineId, ledger: Ledger) -> Ledger:
-        # What is in memory dies with its process; the stream goes on with the one that has it.
+    async def crash(self, engine: EngineId) -> None:
+        self._index.forget(engine)
+
+    async def take_over(self, engine: EngineId, ledger: Ledger) -> Ledger:
+        # What is in memory dies with its process and is told anew.
+        self._index.apply(engine, ledger.whole())
         return ledger
 
     async def sweep(self) -> None:
@@ -101,11 +108,14 @@ class Shared:
         if tenure:
             await tenure.release(forget=True)
 
-    async def crash(self, engine: EngineId, ledger: Ledger) -> Ledger:
-        tenure = self._tenures.pop(engine, None)
-        if tenure is None:
-            return ledger
+    async def crash(self, engine: EngineId) -> None:
         await self._client.delete(f"{self._index.base(MODEL)}o:{engine.replica}/{engine.rank}")
+        # Some gateway's next round sees it.
+        await self._index.renew(MODEL, LEASE_MS, {})
+
+    async def take_over(self, engine: EngineId, ledger: Ledger) -> Ledger:
+        if self._tenures.pop(engine, None) is None:
+            return ledger
         successor = await acquire(self._index, MODEL, engine, "b", LEASE_MS)
         assert successor is not None
         self._tenures[engine] = successor

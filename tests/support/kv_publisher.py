@@ -36,6 +36,9 @@ class Publisher:
         self.replay_endpoint = f"tcp://{host}:{free_port()}" if replay else None
         self.requests: list[int] = []
         """first numbers of the replays asked for"""
+        self.answering = threading.Event()
+        """without it replays wait"""
+        self.answering.set()
         self.start()
 
     def start(self) -> None:
@@ -90,6 +93,8 @@ class Publisher:
             if not router.poll(10):
                 continue
             client, _, start = router.recv_multipart()
+            while self._running and not self.answering.wait(0.01):
+                pass
             self.requests.append(int.from_bytes(start, "big"))
             topic = [self.topic.encode()] if self._topic_in_replay else []
             for seq, payload in list(self.buffer):

@@ -4,44 +4,35 @@
 -- ARGV    engine, fence, slot, numbers of which one must be the record's (|1|2|), reset ('', 'bits' or 'all'),
 --         blocks gone from the GPU, from host memory, blocks new in the GPU, in host memory (8 bytes each),
 --         names given (8 + 8 bytes), names forgotten (8 bytes), copies (8 bytes, length, that many), copies gone (8 bytes),
---         then fields and values of the engine's record
--- A reset moves the engine to a new slot before anything else; 'all' forgets the names too.
+--         '1' if this is all of the batch, or its end; then fields and values of the engine's record
+-- A reset moves the engine to a new slot before anything else; 'all' forgets the names too. Between the first call of a
+-- batch and its last the record is marked, and nobody goes on from it; after the last, matches tell of the engine.
 -- Answers {slot}, or error FENCED: the lease or the slot is another's, or the record is older than it was.
 local base, engine = KEYS[1], ARGV[1]
-local call, sub, byte = redis.call, string.sub, string.byte
+local sub, byte = string.sub, string.byte
 local record = base .. 'e:' .. engine
 if call('GET', base .. 'o:' .. engine) ~= ARGV[2] then
   return redis.error_reply('FENCED the lease is another\'s')
 end
-local slot = call('HGET', record, 'slot') or ''
+local known = call('HMGET', record, 'slot', 'seq')
+local slot = known[1] or ''
 if ARGV[5] ~= 'all' then
   if slot ~= ARGV[3] then
     return redis.error_reply('FENCED the slot is another\'s')
   end
-  local seq = call('HGET', record, 'seq') or ''
-  if not string.find(ARGV[4], '|' .. seq .. '|', 1, true) then
+  if not string.find(ARGV[4], '|' .. (known[2] or '') .. '|', 1, true) then
     return redis.error_reply('FENCED the record is not as it was left')
   end
 end
 
-local function new_version()
-  local now = call('TIME')
-  call('SET', base .. 'version', now[1] .. '.' .. now[2] .. '.' .. call('INCR', base .. 'changes'))
-end
-
 if ARGV[5] ~= '' or slot == '' then
-  if slot ~= '' then
-    call('HDEL', base .. 'slots', slot)
-    call('HSET', base .. 'retired', slot, call('INCR', base .. 'changes'))
-  end
+  retire(base, slot)
   slot = call('SPOP', base .. 'free') or tostring(call('INCR', base .. 'next') - 1)
   call('HSET', record, 'slot', slot, 'gpu', 0, 'cpu', 0)
-  call('HSET', base .. 'slots', slot, engine)
   if ARGV[5] == 'all' then
     call('HSET', record, 'seq', '')
     call('UNLINK', base .. 'n:' .. engine, base .. 'c:' .. engine)
   end
-  new_version()
 end
 
 local blocks = base .. 'b'
@@ -92,5 +83,10 @@ end
 in_parts('HSET', base .. 'c:' .. engine, copies)
 in_parts('HDEL', base .. 'c:' .. engine, fields(ARGV[13]))
 
-if #ARGV > 13 then call('HSET', record, unpack(ARGV, 14)) end
+if ARGV[14] == '1' then
+  call('HSET', record, 'dirty', '', unpack(ARGV, 15))
+  show(base, slot, engine)
+else
+  call('HSET', record, 'dirty', '1')
+end
 return {slot}

@@ -4,7 +4,6 @@
 -- ARGV    seconds
 -- Answers how many were forgotten.
 local base = KEYS[1]
-local call = redis.call
 local now = call('TIME')
 local forgotten = 0
 for _, engine in ipairs(call('SMEMBERS', base .. 'engines')) do
@@ -14,12 +13,7 @@ for _, engine in ipairs(call('SMEMBERS', base .. 'engines')) do
     if not since then
       call('HSET', record, 'orphaned', now[1])
     elseif now[1] - since >= tonumber(ARGV[1]) then
-      local slot = call('HGET', record, 'slot')
-      if slot then
-        call('HDEL', base .. 'slots', slot)
-        call('HSET', base .. 'retired', slot, call('INCR', base .. 'changes'))
-        call('SET', base .. 'version', now[1] .. '.' .. now[2] .. '.' .. call('INCR', base .. 'changes'))
-      end
+      retire(base, call('HGET', record, 'slot'))
       call('UNLINK', base .. 'n:' .. engine, base .. 'c:' .. engine, record)
       call('SREM', base .. 'engines', engine)
       forgotten = forgotten + 1

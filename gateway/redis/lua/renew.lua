@@ -1,4 +1,4 @@
--- Renews leases, and tells how much every engine holds.
+-- Renews leases, and tells how much every engine holds. Engines that nobody owns are told of in no match.
 --
 -- KEYS[1] what all keys of the model begin with
 -- ARGV    milliseconds, then engine, fence, engine, fence, ...
@@ -8,19 +8,22 @@ local base = KEYS[1]
 local lost, wanted = {}, {}
 for i = 2, #ARGV, 2 do
   local lease = base .. 'o:' .. ARGV[i]
-  if redis.call('GET', lease) == ARGV[i + 1] then
-    redis.call('PEXPIRE', lease, ARGV[1])
-    if redis.call('EXISTS', base .. 'w:' .. ARGV[i]) == 1 then wanted[#wanted + 1] = ARGV[i] end
+  if call('GET', lease) == ARGV[i + 1] then
+    call('PEXPIRE', lease, ARGV[1])
+    if call('EXISTS', base .. 'w:' .. ARGV[i]) == 1 then wanted[#wanted + 1] = ARGV[i] end
   else
     lost[#lost + 1] = ARGV[i]
   end
 end
 local engines = {}
-for _, engine in ipairs(redis.call('SMEMBERS', base .. 'engines')) do
+for _, engine in ipairs(call('SMEMBERS', base .. 'engines')) do
   engines[#engines + 1] = engine
-  for _, value in ipairs(redis.call('HMGET', base .. 'e:' .. engine, 'slot', 'gpu', 'cpu', 'block_size', 'unjudged')) do
+  local record = call('HMGET', base .. 'e:' .. engine, 'slot', 'gpu', 'cpu', 'block_size', 'unjudged')
+  for _, value in ipairs(record) do
     engines[#engines + 1] = value or ''
   end
-  engines[#engines + 1] = redis.call('GET', base .. 'o:' .. engine) or ''
+  local lease = call('GET', base .. 'o:' .. engine)
+  if not lease then hide(base, record[1]) end
+  engines[#engines + 1] = lease or ''
 end
 return {lost, wanted, engines}

@@ -104,11 +104,21 @@ def test_a_gap_without_replay_clears() -> None:
 def test_no_answer_in_time_clears_and_goes_on() -> None:
     feed = following(0)
     feed.live(3, message(3), 1.0)
-    assert told(feed.tick(1.0 + PATIENCE / 2)) == []
     assert told(feed.tick(1.0 + PATIENCE)) == ["clear", 1003]
     assert told(feed.replayed(1, message(1), 7.0)) == []
     assert told(feed.live(4, message(4), 7.0)) == [1004]
     assert feed.counters.failed_replays == 1
+
+
+def test_a_request_of_which_nothing_is_heard_is_made_again_less_and_less_often() -> None:
+    feed = new_feed()
+    feed.start(0.0)
+    asked = [now / 10 for now in range(49) if told(feed.tick(now / 10))]
+    assert asked == [1.0, 3.0]
+    assert told(feed.replayed(0, message(0), 4.9)) == [1000]
+    assert told(feed.tick(PATIENCE + 4.0)) == []
+    assert told(feed.replay_ended(PATIENCE + 4.0)) == []
+    assert feed.counters.failed_replays == 0
 
 
 def test_each_message_of_an_answer_renews_the_patience() -> None:

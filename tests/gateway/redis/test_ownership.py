@@ -1,7 +1,9 @@
 """Gateways that share an index, against a real Valkey and engines' sockets."""
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from typing import cast
 
 import pytest
 from kv_publisher import Publisher
@@ -11,6 +13,7 @@ from told_engine import MODEL, chain
 from valkey_server import Valkey
 
 from gateway.redis.names import base
+from gateway.redis.shares import shares
 from routing.types import PrefixMatch
 
 A = engine(1)
@@ -106,10 +109,69 @@ async def test_engines_are_shared_out_and_handed_over_on_join_and_leave(server: 
 
         await becomes(counts, [3, 3])
         assert not one.parts.streams.owned() & other.parts.streams.owned()
-        assert await one.match(CHAIN) == await other.match(CHAIN) == everything
+        await becomes(lambda: one.match(CHAIN), everything)
+        await becomes(lambda: other.match(CHAIN), everything)
         await first.aclose()
         await becomes(counts, [0, 6])
         await becomes(lambda: other.match(CHAIN), everything)
+
+
+async def test_no_match_tells_of_an_engine_until_its_new_owner_has_caught_up(
+    server: Valkey, make_publisher: Make
+) -> None:
+    publisher = make_publisher()
+    async with shared_gateway(server.url) as one:
+        one.follow(A, publisher)
+        publisher.publish(stored(TEXT))
+        await is_held(one, 5)
+    publisher.answering.clear()
+    publisher.publish(removed(TEXT))
+    async with shared_gateway(server.url) as other:
+        assert await other.match(CHAIN) == {}, "nobody follows the stream"
+        other.follow(A, publisher)
+        await becomes(lambda: _owned(other), frozenset({A}))
+        assert await other.match(CHAIN) == {}, "what it held before is told"
+        publisher.answering.set()
+        await is_held(other, 4)
+
+
+async def test_an_engine_that_leaves_while_its_lease_is_asked_for_is_not_followed(
+    server: Valkey, make_publisher: Make
+) -> None:
+    publisher = make_publisher()
+    async with shared_gateway(server.url) as one, Redis.from_url(server.url) as client:
+        one.follow(engine(2), make_publisher())
+        await becomes(lambda: _owned(one), frozenset({engine(2)}))
+        one.follow(A, publisher)
+        server.pause()
+        await asyncio.sleep(0)
+        one.parts.streams.unsubscribe(A)
+        server.resume()
+        await becomes(lambda: _up(one), True)
+        assert await client.exists(f"{base('kvgate:', MODEL)}o:{A.replica}/0") == 0
+        assert publisher.subscribers() == 0
+
+
+async def test_who_has_handed_an_engine_over_leaves_the_other_time_to_take_it(
+    server: Valkey, make_publisher: Make
+) -> None:
+    async with shared_gateway(server.url) as one, Redis.from_url(server.url) as client:
+        engines = [engine(number) for number in range(4)]
+        for each in engines:
+            one.follow(each, make_publisher())
+        await becomes(lambda: _owned(one), frozenset(engines))
+        (name,) = await client.zrange("kvgate:gateways", 0, -1)
+        me = cast(bytes, name).decode()
+        # So long that the time before it owned them must not count any more.
+        await _rounds(client, me, 5)
+        # Somebody joins, asks for its share, and is slow to take it.
+        await client.zadd("kvgate:gateways", {"slow": 2**50})
+        its = {each for each, gateway in shares(engines, ["slow", me]).items() if gateway == "slow"}
+        for each in its:
+            await client.set(f"{base('kvgate:', MODEL)}w:{each.replica}/0", "slow")
+        await becomes(lambda: _owned(one), frozenset(engines) - its)
+        await _rounds(client, me, 2)
+        assert not one.parts.streams.owned() & its
 
 
 async def test_a_stale_owner_is_fenced_and_lets_go(server: Valkey, make_publisher: Make) -> None:
@@ -145,6 +207,19 @@ async def test_an_engine_that_left_leaves_nothing_behind(server: Valkey, make_pu
             return len(blocks), await client.exists(*[f"{of_model}{kind}:{name}" for kind in "nceo"])
 
         await becomes(left, (0, 0))
+
+
+async def _rounds(client: Redis, gateway: str, number: int) -> None:
+    """Wait until a gateway has said so often that it is there."""
+    said = [await client.zscore("kvgate:gateways", gateway)]
+
+    async def times() -> object:
+        last = await client.zscore("kvgate:gateways", gateway)
+        if last != said[-1]:
+            said.append(last)
+        return len(said) - 1
+
+    await becomes(times, number)
 
 
 async def _owned(gateway: SharedGateway) -> object:
