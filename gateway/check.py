@@ -128,7 +128,7 @@ async def _check_parity(finding: Finding, config: Config, replica: Replica, clie
     model = configured(config, replica)
     source = model.tokenizer or replica.base.root
     try:
-        settings = read_settings(model, replica.base.max_model_len)
+        settings = read_settings(model, replica.base.max_model_len, replica.task)
         read = partial(load, source, settings, download=config.tokenizer_download)
         reader = await anyio.to_thread.run_sync(read)
     except TokenizerError as exc:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from gateway.api.parse import document
 from gateway.prompt.reader import PromptReader
 from gateway.prompt.result import EncodedPrompts, Reason, Unscored
-from routing.blocks import block_hashes
+from routing.blocks import block_hashes, repeats
 from routing.decision import Prompt, RouteRequest
 from routing.types import BlockHash, Namespace
 
@@ -41,12 +41,13 @@ def chained(
         return Reading(RouteRequest(model), (), encoded.reason)
     roots = {space: root(space.model, space.block_size, salt=encoded.salt) for space in namespaces}
     whole = encoded.images_from is None
-    prompts = tuple(
-        Prompt(
-            len(tokens),
-            {space: block_hashes(tokens, space.block_size, parent) for space, parent in roots.items()},
-            whole,
-        )
+    chains = [
+        {space: block_hashes(tokens, space.block_size, parent) for space, parent in roots.items()}
         for tokens in encoded.prompts
+    ]
+    repeated = repeats(chains) if len(chains) > 1 else [{}]
+    prompts = tuple(
+        Prompt(len(tokens), chain, whole, again)
+        for tokens, chain, again in zip(encoded.prompts, chains, repeated, strict=True)
     )
     return Reading(RouteRequest(model, prompts), encoded.prompts if whole else (), salt=encoded.salt)

@@ -6,13 +6,14 @@ engine looks its own hashes up again.
 """
 
 from array import array
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import xxhash
 
 from routing.events import BlockExtras
-from routing.types import BlockHash
+from routing.types import BlockHash, Chains, Namespace
 
 _xxh3_64 = xxhash.xxh3_64_intdigest
 _TOKEN_BYTES = 4
@@ -62,6 +63,22 @@ def block_hashes(tokens: Sequence[int], block_size: int, parent: BlockHash) -> l
         link = digest(data[start : start + width], link)
         hashes.append(link)
     return cast(list[BlockHash], hashes)
+
+
+def repeats(chains: Sequence[Chains]) -> Sequence[Mapping[Namespace, int]]:
+    """For each prompt of one request, how many of its leading blocks one before it has too.
+
+    An engine takes the prompts in order and finds those blocks, whatever it held before.
+    """
+    seen: dict[Namespace, set[BlockHash]] = defaultdict(set)
+    found = []
+    for chain in chains:
+        again = {}
+        for space, blocks in chain.items():
+            again[space] = next((at for at, block in enumerate(blocks) if block not in seen[space]), len(blocks))
+            seen[space].update(blocks[again[space] :])
+        found.append(again)
+    return found
 
 
 def extended_block_hashes(

@@ -1,11 +1,14 @@
 """What is asked of the router and what it answers, as values; named tuples, since each request makes some."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from routing.cost import Prediction
 from routing.load import EngineLoad
-from routing.types import BlockHash, Chains, EngineId, ReplicaId
+from routing.types import BlockHash, Chains, EngineId, Namespace, ReplicaId
+
+_NONE: Mapping[Namespace, int] = MappingProxyType({})
 
 
 class Prompt(NamedTuple):
@@ -15,6 +18,8 @@ class Prompt(NamedTuple):
     chains: Chains
     whole: bool = True
     """False where only its beginning is known: the tokens before its first image"""
+    repeated: Mapping[Namespace, int] = _NONE
+    """how many leading blocks a prompt before it in the same request has too: any engine will hold them by then"""
 
 
 class RouteRequest(NamedTuple):

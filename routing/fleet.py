@@ -2,12 +2,24 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from routing.load import EngineLoad
 from routing.types import EngineId, Namespace, ReplicaId
 
 DEFAULT_BLOCK_SIZE = 16
 """vLLM's, until an engine says otherwise."""
+
+
+class Task(StrEnum):
+    """What a model that writes no answers makes of a text."""
+
+    EMBED = "embed"
+    """one vector of each text"""
+    CLASSIFY = "classify"
+    """a judgement of a text, or of two together"""
+    TOKENS = "tokens"
+    """something for each token"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +57,8 @@ class Replica:
     """what LMCache inside each engine keeps in host memory (`ledger.Ledger`)"""
     weight: float = 1.0
     """how much it takes, beside others"""
+    task: Task | None = None
+    """None for models that write answers, and where it does not tell"""
 
     @property
     def base(self) -> ModelCard:

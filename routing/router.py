@@ -140,7 +140,7 @@ class Router:
         for prompt, match, reusable, shared, continued in asked:
             blocks = prompt.chains.get(namespace, ())
             in_gpu, in_any = match.get(id, _NOTHING)
-            in_gpu = self._fresh.extend(id, blocks, in_gpu, now)
+            in_gpu = max(self._fresh.extend(id, blocks, in_gpu, now), prompt.repeated.get(namespace, 0))
             in_any = max(in_any, in_gpu)
             most, again = reusable // size, engine.recomputed_blocks
             gpu, host = max(0, min(in_gpu, most) - again) * size, max(0, min(in_any, most) - again) * size

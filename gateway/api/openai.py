@@ -18,7 +18,7 @@ from gateway.config import Limits
 from gateway.errors import BadRequest, ClientGone
 from gateway.l2.names import tags_of
 from gateway.metrics import Metrics
-from gateway.prompt.reader import unread
+from gateway.prompt.result import Reason
 from gateway.reading import Reading
 from gateway.relay.asgi import AsgiClient, Receive, Scope, Send
 from gateway.relay.attempts import Attempts
@@ -156,7 +156,7 @@ class OpenAI:
 
     async def _reading(self, path: str, model: str | None, raw: bytes, policy: Policy) -> Reading:
         if path in UNSCORED:
-            reading = Reading(RouteRequest(model), (), unread(path))
+            reading = Reading(RouteRequest(model), (), Reason.ENDPOINT)
         elif self._chooser.reads_for(policy).source is PrefixSource.NONE and not self._reads_all:
             return Reading(RouteRequest(model))
         else:

@@ -3,25 +3,23 @@
 from gateway.errors import UnknownPath
 from gateway.stored import PATH as STORED
 
-SCORED = frozenset({"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/messages", "/v1/responses"})
+SCORED = frozenset(
+    {
+        *("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/messages", "/v1/responses"),
+        *("/classify", "/pooling", "/rerank", "/score", "/v1/rerank", "/v1/score", "/v2/rerank"),
+    }
+)
 """Paths whose prompt is read, so that the choice can follow the caches."""
 REPORTS_USAGE = frozenset({"/v1/chat/completions", "/v1/completions"})
 """Paths whose streams end with the usage when asked to."""
 UNSCORED = frozenset(
     {
-        "/classify",
         "/detokenize",
-        "/pooling",
-        "/rerank",
-        "/score",
         "/tokenize",
-        "/v2/rerank",
         "/v1/audio/transcriptions",
         "/v1/audio/translations",
         "/v1/chat/completions/batch",
         "/v1/messages/count_tokens",
-        "/v1/rerank",
-        "/v1/score",
     }
 )
 """Paths that go to the least loaded replica. What is in neither set does not go through: engines have administrative
@@ -32,7 +30,7 @@ PROBES = frozenset({"/healthz", "/readyz"})
 
 def is_engines(path: str) -> bool:
     """Whether a path is for the engines to answer, or to be refused in their form; all others are the gateway's own."""
-    return path.startswith("/v1/") or path in UNSCORED
+    return path.startswith("/v1/") or path in SCORED or path in UNSCORED
 
 
 def check(method: str, path: str) -> None:

@@ -26,6 +26,8 @@ class ModelConfig(Section):
     trust_request_chat_template: bool = False
     exclude_tools_when_tool_choice_none: bool = False
     anthropic_disabled_thinking_effort: Literal["auto", "none", "low", "medium", "high", "xhigh", "max"] = "auto"
+    use_sep_token: bool | None = None
+    """`use_sep_token` of vLLM's `--hf-overrides`, for models that score pairs; default: what the model's files say"""
     send_token_ids: bool = False
     """whether the engine gets the gateway's token ids along, which spares it template and tokenizer"""
 

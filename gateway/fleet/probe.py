@@ -9,7 +9,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from gateway.kv.sources import Sources, SourcesError, parse_sources
-from routing.fleet import DEFAULT_BLOCK_SIZE, ModelCard, Replica
+from routing.fleet import DEFAULT_BLOCK_SIZE, ModelCard, Replica, Task
 from routing.load import Report
 from routing.types import ReplicaId
 
@@ -81,7 +81,21 @@ class Probe:
             ranks=max(metrics, default=0) + 1,
             block_size=first.block_size or DEFAULT_BLOCK_SIZE,
             capacity_blocks=first.capacity_blocks,
+            task=await self._task(),
         )
+
+    async def _task(self) -> Task | None:
+        """What the model does, by the routes that vLLM serves for it. Raises ProbeError."""
+        if not await self._serves("/pooling"):
+            return None
+        embeds, classifies = await self._serves("/v1/embeddings"), await self._serves("/classify")
+        if embeds and classifies:  # an older engine, which serves them all whatever the model
+            return None
+        return Task.EMBED if embeds else Task.CLASSIFY if classifies else Task.TOKENS
+
+    async def _serves(self, path: str) -> bool:
+        """Whether there is a route that is not for GET."""
+        return (await self._get(path)).status_code == httpx.codes.METHOD_NOT_ALLOWED
 
     async def metrics(self) -> Exposition:
         """What the server reports; empty where `/metrics` is not served. Raises ProbeError."""

@@ -9,11 +9,12 @@ import jinja2
 from gateway.prompt import fields
 from gateway.prompt.messages import Message, conversation, for_template_without_developer
 from gateway.prompt.parts import MEDIA_MARK, has_media, marked
-from gateway.prompt.result import CannotScore, Reason
+from gateway.prompt.result import CannotScore, EncodedPrompts, Reason
 from gateway.prompt.settings import PromptSettings
 from gateway.prompt.template import ChatTemplate, ContentFormat, refuses_inner_system
 from gateway.prompt.tokenizer import Tokenizer
 from gateway.prompt.tools import tool_definitions
+from gateway.prompt.truncation import Truncation
 
 _TOKENIZER_ARGUMENTS = frozenset(
     {
@@ -79,6 +80,18 @@ class ChatRenderer:
         other = rendered([message | {"content": marked(message["content"])} for message in messages])
         return _common_start(text, other).partition(MEDIA_MARK)[0], True
 
+    def encode(self, body: Mapping[str, Any], truncation: Truncation, salt: str | None) -> EncodedPrompts:
+        """A chat request's token ids, up to the first image, video or audio. Raises CannotScore.
+
+        body: as for `render`.
+        """
+        text, has_media = self.render(body, self.tools(body))
+        add_special_tokens = fields.flag(body, "add_special_tokens", False)
+        if has_media:
+            ids = self._tokenizer.encode(self._before_last_boundary(text), add_special_tokens)
+            return EncodedPrompts((ids,), salt, images_from=len(ids))
+        return EncodedPrompts((truncation.encode(self._tokenizer, text, add_special_tokens),), salt)
+
     def tools(self, body: Mapping[str, Any]) -> list[dict[str, Any]] | None:
         """The tools of a chat request as this model's templates get them. Raises CannotScore."""
         if self._settings.exclude_tools_when_choice_none and body.get("tool_choice") == "none":
@@ -102,6 +115,11 @@ class ChatRenderer:
             return self._settings.disabled_thinking_effort
         prompts = [self._probe(effort) for effort in ("none", "low", "medium", "high", "xhigh", "max")]
         return "low" if prompts[0] is None or prompts[0] in prompts[1:] else "none"
+
+    def _before_last_boundary(self, text: str) -> str:
+        """Text up to the end of its last added token: what follows can't change how that is encoded."""
+        tokens = (token.content for token in self._tokenizer.added_tokens)
+        return text[: max((text.rfind(token) + len(token) for token in tokens if token in text), default=0)]
 
     def _probe(self, effort: str) -> str | None:
         try:

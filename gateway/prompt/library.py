@@ -11,7 +11,7 @@ from gateway.config import Config, ModelConfig
 from gateway.prompt.reader import PromptReader, load
 from gateway.prompt.settings import PromptSettings
 from gateway.prompt.tokenizer import TokenizerError
-from routing.fleet import Replica
+from routing.fleet import Replica, Task
 
 logger = logging.getLogger(__name__)
 
@@ -22,6 +22,7 @@ class _Served(NamedTuple):
     model: str
     root: str
     max_model_len: int | None
+    task: Task | None
 
 
 class Library:
@@ -91,7 +92,10 @@ class Library:
         source = model.tokenizer or served.root
         try:
             read = partial(
-                load, source, read_settings(model, served.max_model_len), download=self._config.tokenizer_download
+                load,
+                source,
+                read_settings(model, served.max_model_len, served.task),
+                download=self._config.tokenizer_download,
             )
             self._readers[served] = await asyncio.get_running_loop().run_in_executor(self._executor, read)
             logger.info("model %s: tokenizer of %s loaded", served.model, source)
@@ -115,11 +119,11 @@ def configured(config: Config, replica: Replica) -> ModelConfig:
 
 
 def _served(replica: Replica) -> _Served:
-    return _Served(replica.base.id, replica.base.root, replica.base.max_model_len)
+    return _Served(replica.base.id, replica.base.root, replica.base.max_model_len, replica.task)
 
 
-def read_settings(model: ModelConfig, max_model_len: int | None) -> PromptSettings:
-    """How a model is served, by its configuration. max_model_len: in tokens, as a replica says.
+def read_settings(model: ModelConfig, max_model_len: int | None, task: Task | None) -> PromptSettings:
+    """How a model is served, by its configuration. max_model_len (in tokens) and task: as a replica says.
 
     Raises TokenizerError for a template that can't be read.
     """
@@ -134,5 +138,7 @@ def read_settings(model: ModelConfig, max_model_len: int | None) -> PromptSettin
         trust_request_template=model.trust_request_chat_template,
         exclude_tools_when_choice_none=model.exclude_tools_when_tool_choice_none,
         disabled_thinking_effort=model.anthropic_disabled_thinking_effort,
+        use_sep_token=model.use_sep_token,
+        task=task,
         max_model_len=max_model_len,
     )

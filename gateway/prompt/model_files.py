@@ -37,6 +37,19 @@ def refuse_own_renderer(source: str | Path, revision: str | None = None) -> None
         raise NotReproducible(f"{source}: vLLM uses Mistral's own tokenizer")
 
 
+def separates_pairs(source: str | Path, revision: str | None = None) -> bool | None:
+    """Whether vLLM puts two texts that a model scores together into one prompt as the tokenizer makes pairs, with its
+    special tokens, or simply joins them; None where the model puts them together by code of its own.
+    """
+    config = _read_json(source, "config.json", revision)
+    if any("JinaVL" in architecture for architecture in config.get("architectures") or ()):
+        return None
+    if isinstance(separated := config.get("use_sep_token"), bool):
+        return separated
+    # Language models that are turned into classifiers when they are loaded.
+    return not any(config.get(name) for name in ("classifier_from_token", "method", "is_original_qwen3_reranker"))
+
+
 def processor_template(source: str | Path, revision: str | None = None) -> str | None:
     """The chat template of a multimodal model's processor, where it has one apart from the tokenizer's."""
     if not any(_model_file(source, f"{name}_config.json", revision) for name in ("processor", "preprocessor")):

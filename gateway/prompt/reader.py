@@ -1,6 +1,7 @@
 """Reads requests' prompts: the package's front door, one reader for each base model."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +9,15 @@ import jinja2
 
 from gateway.prompt import anthropic, fields, responses
 from gateway.prompt.chat import ChatRenderer
-from gateway.prompt.completions import encode_completion, encode_inputs
+from gateway.prompt.completions import encode_completion
 from gateway.prompt.eligible import refuse_unscorable
 from gateway.prompt.messages import as_validated, with_reasoning_renamed
-from gateway.prompt.model_files import processor_template, refuse_own_renderer
+from gateway.prompt.model_files import processor_template, refuse_own_renderer, separates_pairs
+from gateway.prompt.pooling import PoolingReader
 from gateway.prompt.result import CannotScore, EncodedPrompts, Reason, Unscored
 from gateway.prompt.settings import PromptSettings
 from gateway.prompt.tokenizer import CACHE_BYTES, Tokenizer, TokenizerError, load_tokenizer
 from gateway.prompt.truncation import Truncation
-
-_PAIRS = frozenset({"/score", "/v1/score", "/rerank", "/v1/rerank", "/v2/rerank"})
 
 
 class PromptReader:
@@ -34,6 +34,7 @@ class PromptReader:
         self._settings = settings
         try:
             self._chat = ChatRenderer(tokenizer, settings, processor_template=processor_template)
+            pooling = PoolingReader(tokenizer, settings, processor_template=processor_template)
         except jinja2.TemplateError as exc:
             raise TokenizerError(f"the chat template can't be compiled: {exc}") from exc
         self._readers: Mapping[str, Callable[[Mapping[str, Any]], EncodedPrompts]] = {
@@ -41,8 +42,12 @@ class PromptReader:
             "/v1/completions": self._read_completion,
             "/v1/responses": self._read_responses,
             "/v1/messages": self._read_anthropic,
-            "/v1/embeddings": self._read_embeddings,
+            "/v1/embeddings": pooling.embeddings,
             "/tokenize": self._read_tokenize,
+            "/classify": pooling.classes,
+            "/pooling": pooling.pooled,
+            **dict.fromkeys(("/score", "/v1/score"), pooling.score),
+            **dict.fromkeys(("/rerank", "/v1/rerank", "/v2/rerank"), pooling.rerank),
         }
 
     @property
@@ -59,7 +64,7 @@ class PromptReader:
         """
         reader = self._readers.get(endpoint)
         if reader is None:
-            return Unscored(unread(endpoint))
+            return Unscored(Reason.ENDPOINT)
         try:
             refuse_unscorable(endpoint, body)
             encoded = reader(body)
@@ -75,20 +80,21 @@ class PromptReader:
         limit = body.get("max_completion_tokens")
         truncation = self._truncation(body, generates=bool(body.get("max_tokens") if limit is None else limit))
         messages = as_validated(with_reasoning_renamed(body.get("messages")))
-        return self._encode_chat({**body, "messages": messages}, body, truncation)
+        return self._chat.encode({**body, "messages": messages}, truncation, fields.salt(body))
 
     def _read_responses(self, body: Mapping[str, Any]) -> EncodedPrompts:
         cut = {} if body.get("truncation", "disabled") == "disabled" else {"truncate_prompt_tokens": -1}
         truncation = self._truncation(cut, generates=bool(body.get("max_output_tokens")))
         # Unlike for chats, the tokenizer adds its own special tokens to what the template gave.
-        return self._encode_chat(responses.chat_request(body) | {"add_special_tokens": True}, body, truncation)
+        chat = responses.chat_request(body) | {"add_special_tokens": True}
+        return self._chat.encode(chat, truncation, fields.salt(body))
 
     def _read_anthropic(self, body: Mapping[str, Any]) -> EncodedPrompts:
         chat = anthropic.chat_request(
             body, system_first=self._chat.system_first, effort_when_disabled=self._chat.effort_when_disabled
         )
         chat["messages"] = as_validated(chat["messages"])
-        return self._encode_chat(chat, body, self._truncation({}))
+        return self._chat.encode(chat, self._truncation({}), fields.salt(body))
 
     def _read_tokenize(self, body: Mapping[str, Any]) -> EncodedPrompts:
         if "messages" not in body:
@@ -98,47 +104,14 @@ class PromptReader:
             return EncodedPrompts((self._tokenizer.encode(text, fields.flag(body, "add_special_tokens", True)),))
         ignored = ("documents", "reasoning_effort", "tool_choice")
         chat = {name: value for name, value in body.items() if name not in ignored}
-        return self._encode_chat(chat | {"messages": as_validated(body["messages"])}, {}, self._truncation({}))
-
-    def _encode_chat(self, chat: Mapping[str, Any], body: Mapping[str, Any], truncation: Truncation) -> EncodedPrompts:
-        """chat: a chat request, perhaps converted; body: the request as it came."""
-        text, has_media = self._chat.render(chat, self._chat.tools(chat))
-        salt = fields.salt(body)
-        add_special_tokens = fields.flag(chat, "add_special_tokens", False)
-        if has_media:
-            ids = self._tokenizer.encode(self._before_last_boundary(text), add_special_tokens)
-            return EncodedPrompts((ids,), salt, images_from=len(ids))
-        return EncodedPrompts((truncation.encode(self._tokenizer, text, add_special_tokens),), salt)
+        return self._chat.encode(chat | {"messages": as_validated(body["messages"])}, self._truncation({}), None)
 
     def _read_completion(self, body: Mapping[str, Any]) -> EncodedPrompts:
         truncation = self._truncation(body, generates=bool(body.get("max_tokens", 16)))
         return EncodedPrompts(encode_completion(body, self._tokenizer, truncation), fields.salt(body))
 
-    def _read_embeddings(self, body: Mapping[str, Any]) -> EncodedPrompts:
-        if body.get("padding") not in (None, "do_not_pad"):
-            raise CannotScore(Reason.TRUNCATION)
-        truncation = Truncation(
-            body, max_model_len=self._settings.max_model_len, generates=False, tokenizer_cuts="right"
-        )
-        if "messages" in body:
-            chat = {"add_generation_prompt": False, **body, "messages": as_validated(body["messages"]), "tools": None}
-            return self._encode_chat(chat, body, truncation)
-        add_special_tokens = fields.flag(body, "add_special_tokens", True)
-        inputs = encode_inputs(body.get("input"), self._tokenizer, truncation, add_special_tokens=add_special_tokens)
-        return EncodedPrompts(inputs, fields.salt(body))
-
     def _truncation(self, body: Mapping[str, Any], *, generates: bool = True) -> Truncation:
         return Truncation(body, max_model_len=self._settings.max_model_len, generates=generates)
-
-    def _before_last_boundary(self, text: str) -> str:
-        """Text up to the end of its last added token: what follows can't change how that is encoded."""
-        tokens = (token.content for token in self._tokenizer.added_tokens)
-        return text[: max((text.rfind(token) + len(token) for token in tokens if token in text), default=0)]
-
-
-def unread(endpoint: str) -> Reason:
-    """Why the prompts of a path that no reader reads are not read."""
-    return Reason.PAIRS if endpoint in _PAIRS else Reason.ENDPOINT
 
 
 def load(
@@ -160,6 +133,7 @@ def load(
     tokenizer = load_tokenizer(
         source, revision=revision, download=download, trust_remote_code=trust_remote_code, cache_bytes=cache_bytes
     )
-    return PromptReader(
-        tokenizer, settings or PromptSettings(), processor_template=processor_template(source, revision)
-    )
+    settings = settings or PromptSettings()
+    if settings.use_sep_token is None:
+        settings = replace(settings, use_sep_token=separates_pairs(source, revision))
+    return PromptReader(tokenizer, settings, processor_template=processor_template(source, revision))

@@ -35,7 +35,9 @@ class Reason(StrEnum):
     CONVERSION = "conversion"
     """the engine converts an item of this request by rules that are not reproduced here"""
     PAIRS = "pairs"
-    """query and document are put together by rules of the model's head (score, rerank)"""
+    """the model puts the texts of a score or rerank together in a way that is not known here"""
+    PER_TOKEN = "per_token"
+    """something is wanted of each token (late interaction, token classes), so the engine computes them all again"""
     REMOTE = "remote"
     """a replica was asked to tokenize and did not answer in time or refused"""
 

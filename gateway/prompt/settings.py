@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from routing.fleet import Task
+
 
 @dataclass(frozen=True, slots=True)
 class PromptSettings:
@@ -21,5 +23,10 @@ class PromptSettings:
     """`--exclude-tools-when-tool-choice-none`"""
     disabled_thinking_effort: Literal["auto", "none", "low", "medium", "high", "xhigh", "max"] = "auto"
     """`--anthropic-disabled-thinking-effort`"""
+    use_sep_token: bool | None = None
+    """whether a classifier's pairs of texts are kept apart by the tokenizer's special tokens (`use_sep_token` of
+    `--hf-overrides`), or joined; None for what the model's own configuration says"""
+    task: Task | None = None
+    """what the replicas say that the model does; None if not known"""
     max_model_len: int | None = None
     """`--max-model-len` in tokens, for requests that are cut to it; None if not known"""

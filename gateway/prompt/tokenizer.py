@@ -10,6 +10,7 @@ from typing import Any
 from gateway.prompt.cuts import AddedToken, spaces_between_words
 from gateway.prompt.encoders import Encoder, FastokensEncoder, HuggingFaceEncoder, PythonEncoder
 from gateway.prompt.incremental import proven_incremental
+from gateway.prompt.pairs import PairFrame, pair_frame
 from gateway.prompt.proof import first_difference, hostile_texts
 
 logger = logging.getLogger(__name__)
@@ -32,6 +33,8 @@ class Tokenizer:
     special_tokens: Mapping[str, object]
     """`bos_token` and the like, as templates see them"""
     added_tokens: Sequence[AddedToken]
+    pair_frame: PairFrame | None = None
+    """what stands around two texts in one prompt; None where that is not so simple"""
 
     def encode(self, text: str, add_special_tokens: bool = False) -> Sequence[int]:
         """Token ids in [0, 2**32). Raises CannotScore for text that has no UTF-8 form."""
@@ -65,11 +68,13 @@ def load_tokenizer(
         AddedToken(token.content, normalized=token.normalized, lstrip=token.lstrip, single_word=token.single_word)
         for token in loaded.added_tokens_decoder.values()
     ]
+    frame = pair_frame(loaded)
     return Tokenizer(
         encoder=best_encoder(loaded, added, name=str(source), cache_bytes=cache_bytes),
         templates=loaded.chat_template,
         special_tokens=dict(loaded.special_tokens_map),
         added_tokens=added,
+        pair_frame=frame,
     )
 
 

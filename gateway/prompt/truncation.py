@@ -53,6 +53,12 @@ class Truncation:
         kept = bare[:room] if self._tokenizer_cuts == "right" else bare[len(bare) - room :]
         return [*ids[:before], *kept, *ids[before + len(bare) :]]
 
+    def cut_pair(self, ids: Sequence[int]) -> Sequence[int]:
+        """Cut the ids of two texts. Without a side the tokenizer would shorten the longer of the two first."""
+        if self._keep is not None and len(ids) > self._keep and self._side is None:
+            raise CannotScore(Reason.TRUNCATION)
+        return self.cut(ids)
+
     def cut(self, ids: Sequence[int]) -> Sequence[int]:
         """Cut finished ids."""
         if self._keep is None or len(ids) <= self._keep:

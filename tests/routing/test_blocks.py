@@ -2,8 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routing.blocks import block_hashes, extended_block_hashes, root_hash
+from routing.blocks import block_hashes, extended_block_hashes, repeats, root_hash
 from routing.events import BlockExtras
+from routing.types import Namespace
 
 ROOT = root_hash(b"", "m", 4)
 tokens = st.lists(st.integers(0, 2**32 - 1), max_size=40)
@@ -18,6 +19,15 @@ def test_only_full_blocks_have_a_hash() -> None:
 def test_a_longer_prompt_keeps_the_hashes_of_its_prefix(head: list[int], tail: list[int]) -> None:
     short, long = block_hashes(head, 4, ROOT), block_hashes(head + tail, 4, ROOT)
     assert long[: len(short)] == short
+
+
+def test_what_prompts_of_one_request_repeat_of_each_other_is_counted_in_their_order() -> None:
+    four, two = Namespace("m", 4), Namespace("m", 2)
+    chains = [
+        {space: block_hashes(ids, space.block_size, ROOT) for space in (four, two)}
+        for ids in ([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6, 7, 8], [9, 9, 9, 9, 5, 6], [1, 2, 3, 4, 5, 6, 7, 8, 9])
+    ]
+    assert repeats(chains) == [{four: 0, two: 0}, {four: 1, two: 3}, {four: 0, two: 0}, {four: 2, two: 4}]
 
 
 @given(tokens)

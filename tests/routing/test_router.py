@@ -39,6 +39,14 @@ class World:
         self.kv_aware = POLICIES["kv-aware"](Random(0))
 
 
+def test_what_a_request_repeats_in_itself_every_engine_will_hold() -> None:
+    world = World()
+    one = request(100).prompts[0]
+    again = one._replace(repeated={SPACE: 6})
+    candidates = world.router.candidates(RouteRequest("m", (one, again)), [{A: PrefixMatch(6, 6)}, {}], 0.0)
+    assert {candidate.engine: candidate.held for candidate in candidates} == {A: 192, B: 96}
+
+
 @pytest.mark.parametrize(
     ("why", "tokens", "held", "cached"),
     [

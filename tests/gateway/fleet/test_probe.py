@@ -3,6 +3,7 @@ import pytest
 import respx
 
 from gateway.fleet.probe import Probe, ProbeError, parse_metrics, replica_id
+from routing.fleet import Task
 from routing.load import Report
 
 URL = "http://10.0.0.1:8000"
@@ -58,11 +59,34 @@ async def test_a_replica_is_described_by_its_models_and_metrics() -> None:
     ]
     respx.get(URL + "/v1/models").respond(json={"data": models})
     respx.get(URL + "/metrics").respond(text=METRICS)
+    respx.get(URL + "/pooling").respond(404)
     async with httpx.AsyncClient() as client:
         replica = await probe(client).describe()
+    assert replica.task is None
     assert (replica.id, replica.ranks, replica.block_size, replica.capacity_blocks) == ("10.0.0.1:8000", 2, 32, 129)
     assert (replica.base.id, replica.base.root, replica.base.max_model_len) == ("m", "/models/m", 4096)
     assert replica.is_adapter("lora")
+
+
+@pytest.mark.parametrize(
+    ("routes", "task"),
+    [
+        ({"/pooling", "/v1/embeddings", "/score"}, Task.EMBED),
+        ({"/pooling", "/classify", "/score"}, Task.CLASSIFY),
+        ({"/pooling", "/score"}, Task.TOKENS),
+        ({"/pooling", "/v1/embeddings", "/classify", "/score"}, None),  # an older engine
+        (set(), None),
+    ],
+)
+@respx.mock
+async def test_what_a_model_does_shows_in_the_routes_that_are_served(routes: set[str], task: Task | None) -> None:
+    respx.get(URL + "/v1/models").respond(json={"data": [{"id": "m"}]})
+    respx.get(URL + "/metrics").respond(text=METRICS)
+    respx.get(url__regex=URL + "/.*").mock(
+        side_effect=lambda request: httpx.Response(405 if request.url.path in routes else 404)
+    )
+    async with httpx.AsyncClient() as client:
+        assert (await probe(client).describe()).task is task
 
 
 @respx.mock

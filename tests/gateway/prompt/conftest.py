@@ -9,6 +9,7 @@ import pytest
 from gateway.prompt.reader import PromptReader
 from gateway.prompt.settings import PromptSettings
 from gateway.prompt.tokenizer import Tokenizer, load_tokenizer
+from routing.fleet import Task
 
 VECTORS = Path(__file__).parent / "vectors"
 
@@ -28,13 +29,16 @@ def recorded_readers(small_tokenizer: Tokenizer) -> Mapping[str, PromptReader]:
     """A reader for each server that vectors were recorded from, set up as it was."""
     readers = {}
     for name, server in json.loads((VECTORS / "servers.json").read_text()).items():
-        settings = PromptSettings(
+        settings = dict(server.get("settings", {}))
+        if "task" in settings:
+            settings["task"] = Task(settings["task"])
+        prompts = PromptSettings(
             chat_template=template_text(server["template"]) if "template" in server else None,
             max_model_len=4096,
-            **server.get("settings", {}),
+            **settings,
         )
         named = {name: template_text(file) for name, file in server.get("templates", {}).items()}
-        readers[name] = PromptReader(replace(small_tokenizer, templates=named or None), settings)
+        readers[name] = PromptReader(replace(small_tokenizer, templates=named or None), prompts)
     return readers
 
 

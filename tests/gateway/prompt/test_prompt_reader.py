@@ -10,6 +10,7 @@ from gateway.prompt.reader import PromptReader, load
 from gateway.prompt.result import EncodedPrompts, Reason, Unscored
 from gateway.prompt.settings import PromptSettings
 from gateway.prompt.tokenizer import Tokenizer, TokenizerError
+from routing.fleet import Task
 
 CHAT = "/v1/chat/completions"
 HELLO = {"role": "user", "content": "Hello"}
@@ -28,10 +29,30 @@ def reader(recorded_readers: Mapping[str, PromptReader]) -> PromptReader:
 
 
 @pytest.mark.parametrize(
+    ("task", "endpoint", "body", "reason"),
+    [
+        (None, "/score", {"text_1": "a", "text_2": "b"}, Reason.PAIRS),
+        (Task.CLASSIFY, "/v1/rerank", {"query": "a", "documents": ["b"]}, Reason.PAIRS),
+        (Task.TOKENS, "/v1/score", {"text_1": "a", "text_2": "b"}, Reason.PER_TOKEN),
+        (Task.TOKENS, "/pooling", {"input": "a"}, Reason.PER_TOKEN),
+        (Task.EMBED, "/pooling", {"input": "a", "task": "token_embed"}, Reason.PER_TOKEN),
+        (Task.EMBED, "/score", {"text_1": {"content": []}, "text_2": "b"}, Reason.CONVERSION),
+        (Task.EMBED, "/score", {"text_1": "a", "text_2": "b", "max_tokens_per_doc": 7}, Reason.TRUNCATION),
+        (Task.EMBED, "/v1/embeddings", {"input": [1] * 101}, Reason.TRUNCATION),
+    ],
+)
+def test_what_cannot_be_scored_of_a_pooling_model_says_why(
+    task: Task | None, endpoint: str, body: Mapping[str, Any], reason: Reason, small_tokenizer: Tokenizer
+) -> None:
+    """The classifier puts pairs together by code of its own."""
+    reader = PromptReader(small_tokenizer, PromptSettings(task=task, use_sep_token=None, max_model_len=100))
+    assert reader.read(endpoint, body) == Unscored(reason)
+
+
+@pytest.mark.parametrize(
     ("endpoint", "body", "reason"),
     [
         ("/v1/audio/transcriptions", {}, Reason.ENDPOINT),
-        ("/v1/rerank", {"query": "a", "documents": ["b"]}, Reason.PAIRS),
         (CHAT, {}, Reason.MALFORMED),
         (CHAT, {"prompt": "a completion's body"}, Reason.MALFORMED),
         (CHAT, {"messages": [HELLO], "add_generation_prompt": "yes"}, Reason.MALFORMED),

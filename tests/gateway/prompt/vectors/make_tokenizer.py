@@ -1,7 +1,7 @@
 """Makes the tokenizer of the recorded vectors: `python make_tokenizer.py DIRECTORY`.
 
 Byte-level BPE, 600 tokens, with ChatML's special tokens and a BOS that is added to plain text, so that
-`add_special_tokens` shows.
+`add_special_tokens` shows, and a separator between the texts of a pair.
 """
 
 import json
@@ -36,9 +36,10 @@ def main(directory: Path) -> None:
     )
     tokenizer.add_special_tokens([AddedToken(token, normalized=False, special=True) for token in SPECIAL])
     tokenizer.add_tokens([AddedToken(token, normalized=False) for token in ("<think>", "</think>")])
-    bos = tokenizer.token_to_id("<|bos|>")
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="<|bos|> $A", pair="<|bos|> $A $B", special_tokens=[("<|bos|>", bos)]
+        single="<|bos|> $A",
+        pair="<|bos|> $A <|im_end|> $B:1 <|im_end|>:1",
+        special_tokens=[(token, tokenizer.token_to_id(token)) for token in ("<|bos|>", "<|im_end|>")],
     )
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "tokenizer.json").write_text(json.dumps(json.loads(tokenizer.to_str()), separators=(",", ":")) + "\n")

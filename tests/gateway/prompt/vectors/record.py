@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from pooling_engine import PoolingEngine  # type: ignore[import-not-found]
 from vllm import AsyncEngineArgs  # type: ignore[import-not-found]
 from vllm.config import VllmConfig  # type: ignore[import-not-found]
 from vllm.entrypoints.launchers.app import build_app  # type: ignore[import-not-found]
@@ -39,9 +40,10 @@ MODEL = {
     "max_position_embeddings": 4096,
     "torch_dtype": "bfloat16",
 }
+SERVED = ("--served-model-name", "m", "--max-model-len", "4096")
 OPTIONS = (
-    *("--served-model-name", "m", "--max-model-len", "4096", "--enable-scale-out"),
-    *("--enable-auto-tool-choice", "--tool-call-parser", "hermes"),
+    *SERVED,
+    *("--enable-scale-out", "--enable-auto-tool-choice", "--tool-call-parser", "hermes"),
 )
 
 
@@ -58,12 +60,7 @@ class Engine:
         cls, tokenizer: Path, options: Sequence[str] = (), templates: str | list[dict[str, str]] | None = None
     ) -> "Engine":
         """options: of vLLM's command line. templates: put into the tokenizer's configuration."""
-        model = Path(tempfile.mkdtemp()) / "model"
-        shutil.copytree(tokenizer, model)
-        (model / "config.json").write_text(json.dumps(MODEL))
-        if templates is not None:
-            path = model / "tokenizer_config.json"
-            path.write_text(json.dumps(json.loads(path.read_text()) | {"chat_template": templates}))
+        model = model_folder(tokenizer, MODEL, templates)
         parser = make_arg_parser(FlexibleArgumentParser())
         arguments = parser.parse_args(["--model", str(model), *OPTIONS, *options])
         engine = AsyncEngineArgs.from_cli_args(arguments)
@@ -91,10 +88,26 @@ class Engine:
         return [one["token_ids"] for one in (answer if isinstance(answer, list) else [answer])]
 
 
-async def start(server: Mapping[str, Any]) -> Engine:
+def model_folder(
+    tokenizer: Path, config: Mapping[str, Any], templates: str | list[dict[str, str]] | None = None
+) -> Path:
+    """A new folder with a model's files but no weights."""
+    folder = Path(tempfile.mkdtemp()) / "model"
+    shutil.copytree(tokenizer, folder)
+    (folder / "config.json").write_text(json.dumps(config))
+    if templates is not None:
+        path = folder / "tokenizer_config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"chat_template": templates}))
+    return folder
+
+
+async def start(server: Mapping[str, Any]) -> Engine | PoolingEngine:
     options = list(server.get("options", ()))
     if "template" in server:
         options += ["--chat-template", str(_template(server["template"]))]
+    if "pooling" in server:
+        folder = model_folder(HERE / "tokenizer", MODEL | server.get("config", {}))
+        return PoolingEngine(server["pooling"], ["--model", str(folder), *SERVED, *options])
     named = [
         {"name": name, "template": _template(file).read_text()} for name, file in server.get("templates", {}).items()
     ]
