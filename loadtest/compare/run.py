@@ -90,12 +90,11 @@ def _filled(parts: Sequence[Trace]) -> Sequence[Trace]:
 def _in_virtual_time(
     played: Sequence[Slice], fleet: Fleet, policies: Sequence[str], progress: Progress, bar: TaskID
 ) -> list[Outcome]:
-    text = Text()
     outcomes = []
     for slice in played:
         for policy in policies:
             progress.update(bar, description=_name(slice, policy))
-            outcomes.append(virtual.play(slice, fleet, policy, text, lambda: progress.advance(bar)))
+            outcomes.append(virtual.play(slice, fleet, policy, lambda: progress.advance(bar)))
     return outcomes
 
 

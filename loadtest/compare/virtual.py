@@ -6,8 +6,7 @@ from random import Random
 
 from loadtest.compare.outcome import Asked, Outcome
 from loadtest.compare.plan import Fleet, Slice
-from loadtest.replica.text import Text
-from loadtest.traces.spell import Speller
+from loadtest.traces.spell import Numbers
 from loadtest.traces.trace import Trace
 from loadtest.virtual.door import MODEL, Door
 from loadtest.virtual.run import Run
@@ -23,9 +22,9 @@ PARTS = 24
 class Played:
     """A trace as a workload: what follows an answer waits for it."""
 
-    def __init__(self, trace: Trace, speller: Speller, answered: Callable[[], None]) -> None:
+    def __init__(self, trace: Trace, answered: Callable[[], None]) -> None:
         self._trace = trace
-        self._speller = speller
+        self._numbers = Numbers(trace)
         self._answered = answered
         self._following: dict[int, list[int]] = {}
         for number, request in enumerate(trace.requests):
@@ -47,10 +46,10 @@ class Played:
     def _ask(self, number: int, at: float) -> Ask:
         request = self._trace.requests[number]
         output = array("I", [0]) * request.output_tokens
-        return Ask(at, array("I", self._speller.tokens(request)), output, thread=number)
+        return Ask(at, self._numbers.tokens(request), output, thread=number)
 
 
-def play(slice: Slice, fleet: Fleet, policy: str, text: Text, answered: Callable[[], None]) -> Outcome:
+def play(slice: Slice, fleet: Fleet, policy: str, answered: Callable[[], None]) -> Outcome:
     """From empty caches. policy: a name in `POLICIES`. answered: called after each request."""
     sites = [Site(fleet.profile, fleet.blocks, fleet.block_size, model=MODEL) for _ in range(fleet.replicas)]
     door = Door(
@@ -61,7 +60,7 @@ def play(slice: Slice, fleet: Fleet, policy: str, text: Text, answered: Callable
         fleet.block_size,
         Random(slice.seed),
     )
-    played = Played(slice.trace, Speller(text, slice.trace, slice.seed), answered)
+    played = Played(slice.trace, answered)
     ended = [one for one in Run(sites, [door]).play(played) if one.ask.thread >= slice.warm_up]
     ended.sort(key=lambda one: one.ask.thread)
     asked = [Asked(one.ask.thread, len(one.ask.prompt), one.cached, one.ttft, one.itl) for one in ended]

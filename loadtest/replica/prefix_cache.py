@@ -61,11 +61,14 @@ class PrefixCache:
         fills is committed one step later. Returns False, and changes nothing, if there is no room.
         """
         reach = request.computed + tokens
+        full = reach // self.block_size
+        if full == request.committed and reach <= len(request.blocks) * self.block_size:
+            return True
         missing = self._blocks_for(reach) - len(request.blocks)
         if missing > self.pool.free:
             return False
         request.blocks += self.pool.take(missing)
-        self._commit(request, reach // self.block_size)
+        self._commit(request, full)
         return True
 
     def free(self, request: Request) -> None:

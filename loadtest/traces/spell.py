@@ -7,6 +7,8 @@ from array import array
 from functools import lru_cache
 from random import Random
 
+import xxhash
+
 from loadtest.replica.text import Text
 from loadtest.traces.trace import Trace, TraceRequest
 
@@ -43,3 +45,22 @@ class Speller:
         words = self._text.words
         drawn = array("H", Random(f"{self._seed} {block}").randbytes(2 * self._size))
         return tuple([words[number % len(words)] for number in drawn])
+
+
+class Numbers:
+    """Prompts of one trace as token ids, for those who need no text: each block is one number, over and over."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._size = trace.block_size
+        self._block = lru_cache(_BLOCKS_KEPT)(self._numbered)
+
+    def tokens(self, request: TraceRequest) -> "array[int]":
+        """`request.prompt_tokens` token ids below 2**32."""
+        tokens = array("I")
+        for block in request.blocks:
+            tokens += self._block(block)
+        del tokens[request.prompt_tokens :]
+        return tokens + array("I", [0]) * (request.prompt_tokens - len(tokens))
+
+    def _numbered(self, block: int) -> "array[int]":
+        return array("I", [xxhash.xxh32_intdigest(block.to_bytes(8, "little"))]) * self._size
