@@ -147,7 +147,9 @@ class Gateway:
         if self._traffic:
             listeners.append(self._traffic.add)
         accounts = Accounts(self.metrics, self._chooser.miscounted, listeners)
-        forwarder = Forwarder(self._fleet, self._membership, accounts, router.withdraw, Credentials(config), monotonic)
+        forwarder = Forwarder(
+            self._fleet, self._membership, accounts, router.began, router.withdraw, Credentials(config), monotonic
+        )
         attempts = Attempts(self._chooser, forwarder, self.health, config.limits, self.metrics, random, monotonic)
         self._admission = admission(config, self.metrics, monotonic)
         self.openai = OpenAI(

@@ -94,7 +94,7 @@ class Decision(NamedTuple):
     l2_tokens: int = 0
     """of the held tokens, those that come from shared storage"""
     credited: Sequence[BlockHash] = ()
-    """blocks that count as held there until the engine's events speak of them"""
+    """blocks that count as held there from now on (`fresh.FreshRoutes`)"""
     reusable_tokens: int = 0
     """of the prompt, those that an earlier prompt began with, and that a cache can spare"""
     factor: float = 1.0

@@ -1,18 +1,23 @@
-"""Blocks credited to an engine right after a decision, until its events confirm them.
+"""Blocks credited to an engine from the decision on, until its events confirm them.
 
-Events come one engine step later, so without this a burst of equal prompts would scatter over the fleet.
+Events come when the engine has got to the prompt, which under load is many seconds after the decision. Without credits
+a burst of equal prompts would scatter over the fleet, and more so the longer the queues are.
 """
 
 from collections import deque
 from collections.abc import Sequence
+from math import inf
 
 from routing.types import BlockHash, EngineId
 
 
 class FreshRoutes:
-    """Credits that expire by themselves.
+    """Credits that count while their prompt has no first token, and shortly after.
 
-    lifetime: seconds that a credit counts.
+    Until its first token the prompt is in front of whatever is sent to the engine now, so its blocks will be there in
+    time, even where an event says meanwhile that they were evicted.
+
+    lifetime: seconds after the first token that a credit counts at the most, if no event speaks of the block before.
     """
 
     def __init__(self, lifetime: float) -> None:
@@ -20,12 +25,18 @@ class FreshRoutes:
         self._until: dict[EngineId, dict[BlockHash, float]] = {}
         self._queue: deque[tuple[float, EngineId, Sequence[BlockHash]]] = deque()
 
-    def credit(self, engine: EngineId, blocks: Sequence[BlockHash], now: float) -> None:
-        """Count `blocks`, which follow what the engine already holds, as held until `now` plus the lifetime."""
-        self._expire(now)
+    def credit(self, engine: EngineId, blocks: Sequence[BlockHash]) -> None:
+        """A prompt of these blocks goes there."""
         if blocks:
+            self._until.setdefault(engine, {}).update(dict.fromkeys(blocks, inf))
+
+    def began(self, engine: EngineId, blocks: Sequence[BlockHash], now: float) -> None:
+        """The prompt of these blocks has its first token: from now on events tell of them."""
+        self._expire(now)
+        credits = self._until.get(engine)
+        if credits and blocks:
             until = now + self._lifetime
-            self._until.setdefault(engine, {}).update(dict.fromkeys(blocks, until))
+            credits.update(dict.fromkeys(blocks, until))
             self._queue.append((until, engine, blocks))
 
     def extend(self, engine: EngineId, blocks: Sequence[BlockHash], depth: int, now: float) -> int:
@@ -37,7 +48,15 @@ class FreshRoutes:
         return depth
 
     def settle(self, engine: EngineId, blocks: Sequence[BlockHash]) -> None:
-        """End the credits of `blocks`: events have spoken of them, or the request ended before any could."""
+        """Events have spoken of `blocks`: where they are part of a prompt that began, they are no longer credited."""
+        credits = self._until.get(engine)
+        if credits:
+            for block in blocks:
+                if credits.get(block, inf) != inf:
+                    del credits[block]
+
+    def withdraw(self, engine: EngineId, blocks: Sequence[BlockHash]) -> None:
+        """The prompt of these blocks got no answer there, so nothing says that they are, or will be, held."""
         credits = self._until.get(engine)
         if credits:
             for block in blocks:
@@ -54,7 +73,7 @@ class FreshRoutes:
             if credits is None:
                 continue
             for block in blocks:
-                if credits.get(block, now + 1.0) <= now:
+                if credits.get(block, inf) <= now:
                     del credits[block]
             if not credits:
                 del self._until[engine]

@@ -37,7 +37,7 @@ class _Asked(NamedTuple):
 class Router:
     """Decides. What is known of caches comes in as `Matches`; who looked it up and where is the caller's business.
 
-    fresh: credits to engines just chosen; every decision adds to them.
+    fresh: credits to engines just chosen; every decision adds to them. Tell `began` or `withdraw` what came of it.
     fit: how fast each engine is.
     stakes: what others have at stake; every decision is recorded there.
     """
@@ -127,7 +127,11 @@ class Router:
 
     def withdraw(self, decision: Decision) -> None:
         """The request got no answer there, so nothing says that its blocks are, or will be, held."""
-        self._fresh.settle(decision.engine, decision.credited)
+        self._fresh.withdraw(decision.engine, decision.credited)
+
+    def began(self, decision: Decision, now: float) -> None:
+        """The request has its first token: what it computed is held, and events tell of it."""
+        self._fresh.began(decision.engine, decision.credited, now)
 
     def _candidate(
         self, engine: Engine, asked: Sequence[_Asked], tokens: int, standing: Standing, now: float
@@ -185,8 +189,8 @@ class Router:
         for prompt, match in zip(prompts, matches, strict=True):
             blocks = prompt.chains.get(engine.namespace, ())
             held = match.get(id, _NOTHING).l0
-            credited += blocks[held:]
+            credited += blocks
             self._stakes.record(id, blocks, held, now)
             self._seen.record(blocks)
-        self._fresh.credit(id, credited, now)
+        self._fresh.credit(id, credited)
         return credited

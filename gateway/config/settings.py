@@ -40,7 +40,7 @@ class Config(Section):
     hash_secret: str = ""
     """the same in every gateway of a deployment"""
     fresh_lifetime: Seconds = 2.0
-    """seconds that a decision credits its engine with the prompt's blocks"""
+    """seconds after its first token that a prompt's blocks still count as held if no event speaks of them"""
     history_blocks: Annotated[int, Field(gt=0)] = 20_000
     """blocks that prefix-aware remembers for each engine"""
     history_lifetime: Seconds = 3600.0

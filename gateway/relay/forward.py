@@ -32,6 +32,7 @@ class Pools(Protocol):
 class Forwarder:
     """Sends requests where it was decided.
 
+    began: called with a decision whose request has its first byte, and when.
     withdraw: called with a decision whose request was not answered, so that nothing is expected of it.
     now: seconds of a monotonic clock.
     """
@@ -41,10 +42,12 @@ class Forwarder:
         fleet: Fleet,
         pools: Pools,
         accounts: Accounts,
+        began: Callable[[Decision, float], None],
         withdraw: Callable[[Decision], None],
         credentials: Credentials,
         now: Callable[[], float],
     ) -> None:
+        self._began = began
         self._withdraw = withdraw
         self._fleet = fleet
         self._pools = pools
@@ -73,6 +76,11 @@ class Forwarder:
         answered = False
         timer = None
         begun = inbound.arrived
+
+        def first_byte(at: float) -> None:
+            lease.first_token()
+            self._began(decision, at)
+
         try:
             pool = self._pools.pool(decision.engine.replica)
             own = [(b"x-request-id", inbound.id.encode("latin-1")), *forwarded(client)]
@@ -105,7 +113,7 @@ class Forwarder:
                     self._now,
                     extra=decision_headers(inbound, decision),
                     hide_usage=inbound.hide_usage,
-                    on_first_byte=lambda _: lease.first_token(),
+                    on_first_byte=first_byte,
                 )
                 outcome = await relay.run()
             answered = outcome.status == 200 and outcome.first_byte_at is not None

@@ -23,7 +23,7 @@ from routing.types import BlockHash, EngineId, Namespace, ReplicaId, Tier
 
 MODEL = "sim"
 FRESH_LIFETIME = 2.0
-"""seconds that a decision credits its engine; the gateway's default"""
+"""seconds after its first token that a prompt counts as held without an event; the gateway's default"""
 HISTORY_TOKENS = 320_000
 HISTORY_LIFETIME = 3600.0
 ROOM_LIFETIME = 600.0
@@ -87,6 +87,10 @@ class Door:
         engine = self._fleet.get(decision.engine)
         assert engine is not None
         return decision, Lease(engine.load, decision.prompt_tokens, decision.new_tokens)
+
+    def began(self, decision: Decision, now: float) -> None:
+        """The first token of a request has come."""
+        self._router.began(decision, now)
 
     def answered(self, decision: Decision, ttft: float) -> None:
         """The first token of a request came so many seconds after it."""

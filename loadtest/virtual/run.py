@@ -115,7 +115,9 @@ class Run:
         for request, _ in outcome.sampled:
             if request not in self._first:
                 self._first[request] = self.now
-                self._sent[request].lease.first_token()
+                _, door, decision, lease = self._sent[request]
+                lease.first_token()
+                door.began(decision, self.now)
             if request.finished:
                 ended.append(self._end(request))
         self._step(site)

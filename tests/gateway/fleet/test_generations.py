@@ -55,7 +55,7 @@ class Watched:
         await soon(lambda: len(world.fleet) == 1 and not world.index.match(CHAIN))
         world.membership.take_in(update(generation, [Put(Tier.GPU, CHAIN)]))
         assert A in world.index.match(CHAIN)
-        world.fresh.credit(A, CHAIN, now=0.0)
+        world.fresh.credit(A, CHAIN)
         engine = world.fleet.get(A)
         assert engine is not None
         return Lease(engine.load, 100, 100)

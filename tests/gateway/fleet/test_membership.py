@@ -73,9 +73,12 @@ async def test_an_engine_with_groups_that_cant_be_judged_is_not_matched(world: W
 
 
 @pytest.mark.parametrize("change", [Put(Tier.GPU, CHAIN[:2]), Drop(Tier.GPU, CHAIN[:2]), Wipe(Tier.GPU)])
-async def test_credits_end_when_events_speak_of_their_blocks(world: World, change: Change) -> None:
+async def test_credits_of_a_prompt_that_began_end_when_events_speak_of_their_blocks(
+    world: World, change: Change
+) -> None:
     world.membership.join(replica(), SOURCES)
-    world.fresh.credit(A, CHAIN, now=0.0)
+    world.fresh.credit(A, CHAIN)
+    world.fresh.began(A, CHAIN, now=0.0)
     world.membership.take_in(update(1, [change]))
     assert world.fresh.extend(A, CHAIN, 0, now=0.1) == 0
 
@@ -91,6 +94,6 @@ async def test_an_engine_that_looks_ahead_computes_a_block_of_each_hit_again(wor
 
 async def test_host_memory_says_nothing_of_credits(world: World) -> None:
     world.membership.join(replica(), SOURCES)
-    world.fresh.credit(A, CHAIN, now=0.0)
+    world.fresh.credit(A, CHAIN)
     world.membership.take_in(update(1, [Put(Tier.CPU, CHAIN), Wipe(Tier.CPU)]))
     assert world.fresh.extend(A, CHAIN, 0, now=0.1) == 4

@@ -170,7 +170,7 @@ async def test_a_cleared_cache_is_not_only_logged() -> None:
     async with membership_world() as world:
         world.membership.join(replica(), SOURCES)
         world.membership.take_in(update(1, [Put(Tier.GPU, NAMES[:2])]))
-        world.fresh.credit(A, NAMES, now=0.0)
+        world.fresh.credit(A, NAMES)
         world.membership.take_in(update(1, [Wipe(Tier.GPU)]))
         assert world.index.match(NAMES) == {}
         assert world.fresh.extend(A, NAMES, 0, now=0.1) == 0
