@@ -29,12 +29,13 @@ fuzz: $(READY)
 # Histories of a fleet, long: make soak STEPS=100000.
 STEPS ?= 20000
 soak: $(READY)
-	KVGATE_STEPS=$(STEPS) $(BIN)/pytest tests/gateway/kv/test_fleet_histories.py
+	KVGATE_STEPS=$(STEPS) $(BIN)/pytest tests/gateway/kv/test_fleet_histories.py tests/gateway/redis/test_shared_histories.py
 
-# Gateways and replicas as processes that are killed under traffic: make chaos SECONDS=600.
+# Gateways and replicas as processes that are killed under traffic: make chaos SECONDS=600 SEED=2.
 SECONDS ?= 60
+SEED ?= 1
 chaos: $(READY)
-	KVGATE_CHAOS_SECONDS=$(SECONDS) $(BIN)/pytest -rP tests/chaos
+	KVGATE_CHAOS_SECONDS=$(SECONDS) KVGATE_CHAOS_SEED=$(SEED) $(BIN)/pytest -rP tests/chaos
 
 # A real vLLM on the CPU; its venv (3.6 GB) is made once, in a cache folder.
 test-engine: $(READY)

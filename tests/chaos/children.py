@@ -26,6 +26,8 @@ class Child:
     killed: float = float("-inf")
     back: float = float("-inf")
     """when it answered again"""
+    sizes: list[tuple[float, int]] = field(default_factory=list)
+    """when it was weighed since it was started last, and bytes of it in RAM"""
     _process: asyncio.subprocess.Process | None = field(default=None, repr=False)
 
     async def start(self) -> None:
@@ -44,7 +46,7 @@ class Child:
                 assert self._process.returncode is None, f"{self.name}: {self.log.read_text()}"
                 assert loop.time() < end, f"{self.name} does not answer: {self.log.read_text()}"
                 await asyncio.sleep(0.05)
-        self.back = loop.time()
+        self.back, self.sizes = loop.time(), []
 
     async def kill(self) -> None:
         """It dies at once."""
@@ -66,11 +68,17 @@ class Child:
             self.thaw()
             await self.kill()
 
-    def memory(self) -> int:
-        """Bytes of it in RAM."""
+    def weigh(self) -> None:
+        """Note how much it has in RAM."""
         assert self._process is not None
         fields = Path(f"/proc/{self._process.pid}/statm").read_text().split()
-        return int(fields[1]) * 4096
+        self.sizes.append((asyncio.get_running_loop().time(), int(fields[1]) * 4096))
+
+    def growth(self, warm: float) -> tuple[float, int]:
+        """For how many seconds it was weighed, and by how many bytes it grew. warm: seconds after its start that don't
+        count."""
+        counted = [size for size in self.sizes if size[0] > self.back + warm]
+        return (counted[-1][0] - counted[0][0], counted[-1][1] - counted[0][1]) if counted else (0.0, 0)
 
     def _signal(self, number: signal.Signals) -> None:
         assert self._process is not None

@@ -1,6 +1,7 @@
 """Gateways and replicas under traffic, killed and stopped: nothing else fails, and the index is right soon after.
 
-KVGATE_CHAOS_SECONDS sets for how long each fleet is treated so, KVGATE_CHAOS_FLEET how many of each there are.
+KVGATE_CHAOS_SECONDS sets for how long each fleet is treated so, KVGATE_CHAOS_FLEET how many of each there are, and
+KVGATE_CHAOS_SEED who it hits.
 """
 
 import asyncio
@@ -16,17 +17,21 @@ from valkey_server import Valkey, valkey
 
 from loadtest.processes import consecutive_free_ports
 from tests.chaos.children import Child
+from tests.chaos.left import leaks
 from tests.chaos.traffic import Failure, Traffic
 from tests.chaos.truth import WITHIN, seconds_until_right
 
 SECONDS = float(os.environ.get("KVGATE_CHAOS_SECONDS", "60"))
 GATEWAYS, REPLICAS = map(int, os.environ.get("KVGATE_CHAOS_FLEET", "3x8").split("x"))
+SEED = int(os.environ.get("KVGATE_CHAOS_SEED", "1"))
 CLIENTS = 2
 """at each gateway"""
 PATIENCE = 60.0
 """seconds for an index to become right, so that a failure shows how long it took"""
-GROWTH = 64 * 2**20
-"""bytes that a gateway may grow by while it is treated so"""
+WARM = 30.0
+"""seconds in which a gateway comes to its size"""
+GROWTH = 16 * 2**20
+"""bytes that it may grow by after that"""
 
 
 class Fleet:
@@ -109,8 +114,8 @@ def unexplained(failures: Sequence[Failure], killed: Sequence[tuple[float, Child
 async def test_nothing_fails_but_what_was_killed_and_the_index_is_right_soon_after(
     shared: Valkey | None, tmp_path: Path
 ) -> None:
-    random = Random(1)
-    fleet = Fleet(tmp_path, shared, seed=1)
+    random = Random(SEED)
+    fleet = Fleet(tmp_path, shared, seed=SEED)
     everybody = [*fleet.replicas, *fleet.gateways]
     faults: dict[str, Callable[[], Awaitable[None]]] = {
         "a replica is killed": lambda: kill(fleet.replicas, random),
@@ -120,7 +125,7 @@ async def test_nothing_fails_but_what_was_killed_and_the_index_is_right_soon_aft
     }
     if shared:
         faults["the shared index is gone"] = lambda: stop_valkey(shared)
-    traffic = Traffic(fleet.gateways, CLIENTS, seed=2)
+    traffic = Traffic(fleet.gateways, CLIENTS, seed=SEED)
     killed: list[tuple[float, Child]] = []
     loop = asyncio.get_running_loop()
     try:
@@ -130,7 +135,6 @@ async def test_nothing_fails_but_what_was_killed_and_the_index_is_right_soon_aft
             clients = await traffic.run(group)
             traffic.resume()
             await asyncio.sleep(5.0)
-            memory = {gateway.name: gateway.memory() for gateway in fleet.gateways}
             end, turn = loop.time() + SECONDS, 0
             while loop.time() < end or turn < len(faults):
                 what = list(faults)[turn % len(faults)]
@@ -148,12 +152,18 @@ async def test_nothing_fails_but_what_was_killed_and_the_index_is_right_soon_aft
                 )
                 assert elapsed <= WITHIN, f"{what}: {wrong}"
                 assert not unexplained(traffic.failures, killed)
+                for gateway in fleet.gateways:
+                    gateway.weigh()
                 traffic.resume()
+            await traffic.pause()
             for client in clients:
                 client.cancel()
+        if shared:
+            assert await leaks(shared.url, fleet.replicas) == []
         for gateway in fleet.gateways:
-            if gateway.killed == float("-inf"):
-                assert gateway.memory() < memory[gateway.name] + GROWTH
+            seconds, grown = gateway.growth(WARM)
+            print(f"{gateway.name}: {grown / 2**20:+.1f} MiB in {seconds:.0f} s")
+            assert grown < GROWTH, gateway.name
         assert traffic.answered > 100
     finally:
         await asyncio.gather(*(child.stop() for child in everybody))
