@@ -134,11 +134,10 @@ class PrefixIndex:
 
     def _drop(self, held: set[BlockHash], bit: int, blocks: Sequence[BlockHash]) -> None:
         masks = self._masks
-        for block in blocks:
-            if block not in held:
-                continue
-            held.discard(block)
-            mask = masks[block] & ~bit
+        gone = held.intersection(blocks)
+        held -= gone
+        for block in gone:
+            mask = masks[block] ^ bit
             if mask:
                 masks[block] = mask
             else:

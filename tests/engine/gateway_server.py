@@ -63,6 +63,17 @@ class GatewayServer:
     ) -> None:
         self._stop()
 
+    def kill(self) -> None:
+        """It dies at once."""
+        self._signal(signal.SIGKILL)
+
+    def freeze(self) -> None:
+        """It hangs: connections stay and nothing moves."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
     def metric(self, name: str, **labels: str) -> float:
         """The sum over a metric's series; see `series`."""
         return sum(self.series(name, **labels))
@@ -76,6 +87,10 @@ class GatewayServer:
             if bare == name and all(f'{key}="{text}"' in carried for key, text in labels.items()):
                 values.append(float(value))
         return values
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + READY_DEADLINE
@@ -98,6 +113,7 @@ class GatewayServer:
         if process is None:
             return
         self.admin.close()
+        process.send_signal(signal.SIGCONT)
         process.send_signal(signal.SIGTERM)
         try:
             process.wait(STOP_DEADLINE)

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import httpx
@@ -86,9 +86,10 @@ class Witness:
     def last(self) -> Exchange:
         return self.exchanges[-1]
 
-    def settle(self) -> Mapping[Verdict, int]:
+    def settle(self, prompts: Iterable[Sequence[int]] = ()) -> Mapping[Verdict, int]:
         """Wait until the gateway has every event, and judge what was asked since the last time.
 
+        prompts: token ids of what others have asked.
         Asserts that the gateway's index is then what the events imply: of each engine the last sequence number and the
         number of blocks, and of each prompt asked the cached tokens that /explain names.
         """
@@ -96,7 +97,7 @@ class Witness:
             replica.id: [settled(self.gateway, replica, rank) for rank in range(replica.ranks)]
             for replica in self.replicas
         }
-        for tokens in {exchange.tokens for exchange in self.exchanges}:
+        for tokens in {exchange.tokens for exchange in self.exchanges} | set(map(tuple, prompts)):
             implied = {
                 (replica, rank): held.cached_tokens(tokens)
                 for replica, ranks in caches.items()
