@@ -5,13 +5,13 @@ import logging
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
-from socket import socket
+from socket import SO_SNDBUF, SOL_SOCKET, socket
 from typing import Any, cast
 
 import uvicorn
 
 from gateway.app import Gateway
-from gateway.config import Listen
+from gateway.config import Limits, Listen
 from gateway.relay.connections import Connections
 from gateway.relay.server import ServerProtocol
 
@@ -21,13 +21,21 @@ logger = logging.getLogger(__name__)
 class Front(uvicorn.Server):
     """Where clients come. Told to stop it says so first, and goes on answering for `delay` seconds.
 
-    stopping: called when it is told to stop.
+    stopping: called when it is told to stop. buffer: bytes of an answer that the system may keep for a slow client.
     """
 
-    def __init__(self, config: uvicorn.Config, delay: float, stopping: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, delay: float, stopping: Callable[[], None], buffer: int) -> None:
         super().__init__(config)
+        self._buffer = buffer
         self._delay = delay
         self._stopping = stopping
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        """uvicorn's. What is set for a socket that listens is inherited by those that it accepts."""
+        await super().startup(sockets)
+        for server in self.servers:
+            for each in server.sockets:
+                each.setsockopt(SOL_SOCKET, SO_SNDBUF, self._buffer)
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
         """uvicorn's: what runs may end within `timeout_graceful_shutdown`; nothing new is taken after the delay."""
@@ -46,8 +54,8 @@ class _Beside(uvicorn.Server):
         yield
 
 
-def front(app: Any, listen: Listen, drain: int, connections: Connections, stopping: Callable[[], None]) -> Front:
-    """The clients' side. app: an ASGI application. drain: seconds that running answers get to end."""
+def front(app: Any, listen: Listen, limits: Limits, connections: Connections, stopping: Callable[[], None]) -> Front:
+    """The clients' side. app: an ASGI application."""
     config = uvicorn.Config(
         app,
         host=listen.host,
@@ -55,11 +63,11 @@ def front(app: Any, listen: Listen, drain: int, connections: Connections, stoppi
         loop="uvloop",
         http=cast(type[asyncio.Protocol], partial(ServerProtocol, connections=connections)),
         timeout_keep_alive=cast(int, listen.idle_timeout),
-        timeout_graceful_shutdown=drain,
+        timeout_graceful_shutdown=limits.drain,
         lifespan="on",
         **_COMMON,
     )
-    return Front(config, listen.drain_delay, stopping)
+    return Front(config, listen.drain_delay, stopping, limits.buffer_bytes)
 
 
 async def operators_front(listen: Listen, gateway: Gateway) -> None:

@@ -61,7 +61,9 @@ class Metrics:
             "retries", "Requests sent again because nothing had been done, by who got them then", "replica"
         )
         self.retries_refused = counter(
-            "retries_refused", "Requests not sent again: attempts, budget, or nobody else is there", "reason"
+            "retries_refused",
+            "Requests not sent again: attempts, budget, nobody else is there, or an upload that has begun",
+            "reason",
         )
         self.ejections = counter(
             "ejections", "Times that a replica was left alone: connection or application faults", "replica", "fault"

@@ -48,7 +48,7 @@ def serve(config: Config, path: Path | None, complete: Callable[[Config], Config
         beside.append(partial(operators_front, listen))
     connections = Connections(listen.head_timeout, listen.body_timeout, listen.connections_per_address)
     application = Application(config, connections, beside)
-    server = front(application, listen, config.limits.drain, connections, application.stopping)
+    server = front(application, listen, config.limits, connections, application.stopping)
     server.run(sockets)
     return 0 if server.started else 1
 

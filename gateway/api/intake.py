@@ -1,17 +1,24 @@
 """What is read of a request's body, whatever form it comes in."""
 
+import asyncio
 import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gateway.api.multipart import multipart_model
+import msgspec
+
+from gateway.api.multipart import FormModel
 from gateway.api.parse import Body, parse
+from gateway.config import Limits
 from gateway.errors import BadRequest, BodyTooLarge, UnsupportedEncoding
 from gateway.relay.client import Client
+from gateway.relay.splice import set_member
+from gateway.relay.upload import Upload
 
 _GZIP = 16 + zlib.MAX_WBITS
 """zlib's: with gzip's header and checksum"""
+_SLICE = 65_536
+"""Of a form that is read at once: what may keep the event loop."""
 
 
 @dataclass(slots=True)
@@ -30,13 +37,36 @@ class Intake(NamedTuple):
     body: Body
     plain: bytes
     raw: bytes
-    form: bool = False
-    """it is a multipart form, not JSON"""
+    form: FormModel | None = None
+    """where it is a multipart form, not JSON"""
+    more: bool = False
+    """of the form, only the beginning has been read"""
 
     @property
     def encoded(self) -> bool:
         """It came compressed, and goes on so."""
         return self.plain is not self.raw
+
+    def renamed(self, model: str) -> bytes:
+        """The text with another model's name. Raises BadRequest."""
+        if self.form is not None:
+            return self.form.renamed(self.plain, model)
+        return set_member(self.plain, "model", msgspec.json.encode(model))
+
+    def expect(self, model: str | None) -> None:
+        """What the rest of the form has to name, if it names a model. Raises BadRequest where nothing is known."""
+        if model is None:
+            raise BadRequest("`model` must come before the file.", "model")
+        if self.form is not None:
+            self.form.name = model
+
+    def upload(self, client: Client, begun: bytes, limit: int | None) -> Upload | None:
+        """What goes to the replica where there is more to come. begun: what was read, as `sent` gives it."""
+        if self.form is None or not self.more:
+            return None
+        stated = client.fields.get(b"content-length")
+        length = None if stated is None else int(stated) + len(begun) - len(self.raw)
+        return Upload(client, begun, length, self.form.feed, limit)
 
     def sent(self, changed: bytes) -> bytes:
         """What goes to the replica. changed: the text with what the gateway changed in it. Raises BadRequest."""
@@ -47,18 +77,42 @@ class Intake(NamedTuple):
         return self.raw
 
 
-def take_in(method: str, fields: Mapping[bytes, bytes], raw: bytes, limit: int) -> Intake:
-    """Read a body. limit: bytes that it may have when it is decoded. Raises BadRequest."""
-    if method == "GET":
+async def take_in(client: Client, limits: Limits, *, forms: bool) -> Intake:
+    """Read what is to be known of a request: all of it, but of a form only the beginning, where the path takes forms.
+
+    Raises BadRequest, ClientGone.
+    """
+    if client.method == "GET":
+        raw = await client.body(limits.body_bytes)
         return Intake(Body(), raw, raw)
-    content_type = fields.get(b"content-type", b"")
-    encoding = fields.get(b"content-encoding", b"identity").strip().lower()
+    content_type = client.fields.get(b"content-type", b"")
+    encoding = client.fields.get(b"content-encoding", b"identity").strip().lower()
     if encoding not in (b"identity", b"gzip"):
         raise UnsupportedEncoding("The request body may be compressed by gzip only.")
-    plain = _decoded(raw, limit) if encoding == b"gzip" else raw
-    if content_type[:10].lower() == b"multipart/":
-        return Intake(Body(model=multipart_model(content_type, plain)), plain, raw, True)
-    return Intake(parse(plain), plain, raw)
+    form = FormModel(content_type) if forms and content_type[:10].lower() == b"multipart/" else None
+    if form is not None and encoding == b"identity":
+        return await _begin_form(client, form, limits)
+    raw = await client.body(limits.body_bytes)
+    plain = _decoded(raw, limits.body_bytes) if encoding == b"gzip" else raw
+    if form is None:
+        return Intake(parse(plain), plain, raw)
+    for at in range(0, len(plain), _SLICE):
+        form.feed(plain[at : at + _SLICE])
+        await asyncio.sleep(0)
+    return Intake(Body(model=form.name), plain, raw, form)
+
+
+async def _begin_form(client: Client, form: FormModel, limits: Limits) -> Intake:
+    stated = int(client.fields.get(b"content-length", b"0"))
+    if limits.upload_bytes is not None and stated > limits.upload_bytes:
+        raise BodyTooLarge(f"The request body has {stated} bytes, the limit is {limits.upload_bytes}.")
+    parts, size = [], 0
+    while size <= limits.upload_held and (part := await client.part()):
+        form.feed(part)
+        parts.append(part)
+        size += len(part)
+    begun = b"".join(parts)
+    return Intake(Body(model=form.name), begun, begun, form, more=size > limits.upload_held)
 
 
 def _decoded(raw: bytes, limit: int) -> bytes:

@@ -4,8 +4,6 @@ import logging
 from collections.abc import Callable, Mapping
 from random import getrandbits
 
-import msgspec
-
 from gateway.admission.admission import EVERYBODY, Admission, Place
 from gateway.api.intake import Asked, Intake, take_in
 from gateway.api.models import models
@@ -101,13 +99,15 @@ class OpenAI:
             _answer(client, models(self._fleet, self._aliases, tenant), request.id)
             return
         check(method, path)
-        intake = take_in(method, fields, await client.body(self._limits.body_bytes), self._limits.body_bytes)
+        intake = await take_in(client, self._limits, forms=path in UNSCORED)
         body, plain = intake.body, intake.plain
         named = body.model
         request.model = model = named if named is not None else self._fleet.only_model()
-        if named is not None and named in self._aliases and not intake.form:
+        if named is not None and named in self._aliases:
             request.model = model = self._aliases[named]
-            plain = set_member(plain, "model", msgspec.json.encode(model))
+            plain = intake.renamed(model)
+        elif intake.more and named is None:
+            intake.expect(model)
         plain = without_ids(plain, body.kv_transfer_params)
         watch = ClientWatch(client)
         if admission is None:
@@ -117,7 +117,7 @@ class OpenAI:
             admission.allow(tenant, named or model)
         if path in SCORED:
             plain = admission.salted(tenant, plain, body.cache_salt)
-        place = await admission.enter(tenant, fields, len(plain), watch)
+        place = await admission.enter(tenant, fields, 0 if intake.form else len(plain), watch)
         usage = None
         try:
             usage = await self._send_on(request, intake, plain, place, watch)
@@ -146,6 +146,7 @@ class OpenAI:
         inbound = Inbound(
             client, request.id, model or "", raw, hide_usage, request.arrived, single, deadline, reading.route.prompts,
             place.tenant.name if place else "", place.waited if place else 0.0,
+            intake.upload(client, raw, self._limits.upload_bytes),
         )  # fmt: skip
         holder = self._stored.holder(stored_id(path, body.previous_response_id))
         route = reading.route._replace(replica=holder, session=session(client.fields, body))

@@ -11,6 +11,15 @@ class Limits(Section):
     """What one request may take."""
 
     body_bytes: Annotated[int, Field(gt=0)] = 64 * 1024 * 1024
+    """of a body that is read whole"""
+    upload_bytes: Annotated[int, Field(gt=0)] | None = None
+    """of a form, which is passed on as it comes; absent: any size"""
+    upload_held: Annotated[int, Field(gt=0)] = 1024 * 1024
+    """bytes of a form that are read before it is passed on: its model must be named there, and a form that ends there
+    can be sent again"""
+    buffer_bytes: Annotated[int, Field(gt=0)] = 262_144
+    """of an answer that are kept for a client that is slower than its replica, here and as much again by the system;
+    above it the replica has to wait"""
     attempts: Annotated[int, Field(ge=1)] = 3
     """replicas tried in all before the client is told"""
     retry_share: Annotated[float, Field(ge=0, le=1)] = 0.2

@@ -18,6 +18,7 @@ def make_pool(url: str, limits: RequestLimits, tls: ssl.SSLContext) -> Pool:
             read=limits.idle_timeout,
             keep_alive=limits.idle_connection,
             connections=limits.max_connections,
+            buffer_bytes=limits.buffer_bytes,
         ),
         tls,
     )

@@ -119,19 +119,25 @@ class AsgiClient:
         return bool(self._pending)
 
     async def body(self, limit: int) -> bytes:
-        parts, size, more = [], 0, True
-        while more:
+        parts, size = [], 0
+        while part := await self.part():
+            parts.append(part)
+            size += len(part)
+            if size > limit:
+                raise BodyTooLarge(f"The request body has more than the limit of {limit} bytes.")
+        return b"".join(parts)
+
+    async def part(self) -> bytes:
+        while self._watcher is None:
             message = await self._receive()
             if message["type"] == "http.disconnect":
                 self.gone = True
                 raise ClientGone
-            parts.append(message.get("body", b""))
-            size += len(parts[-1])
-            more = message.get("more_body", False)
-            if size > limit:
-                raise BodyTooLarge(f"The request body has more than the limit of {limit} bytes.")
-        self._watcher = asyncio.create_task(self._watch())
-        return b"".join(parts)
+            if not message.get("more_body", False):
+                self._watcher = asyncio.create_task(self._watch())
+            if data := message.get("body", b""):
+                return bytes(data)
+        return b""
 
     def start(self, status: int, headers: RawHeaders) -> None:
         self._pending.append({"type": "http.response.start", "status": status, "headers": headers})

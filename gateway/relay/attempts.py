@@ -77,6 +77,9 @@ class Attempts:
             try:
                 return await self._ask(inbound, decision, watch), replica
             except UpstreamUnreachable as exc:  # nothing was done there, so another one may do it
+                if inbound.upload is not None and inbound.upload.sent:
+                    self._metrics.retries_refused.labels("upload").inc()
+                    raise
                 failure = exc
                 tried.add(replica)
                 logger.warning("replica %s: request %s was not taken: %s", replica, inbound.id, exc)

@@ -59,6 +59,10 @@ class Client(Protocol):
         """The whole body. limit: bytes. Raises BodyTooLarge, ClientGone."""
         ...
 
+    async def part(self) -> bytes:
+        """What has come of the body since the last part, as soon as there is any; b"" at its end. Raises ClientGone."""
+        ...
+
     def start(self, status: int, headers: RawHeaders) -> None:
         """Begin the answer. Its head goes out with the first part, which may be empty."""
         ...

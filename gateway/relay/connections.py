@@ -18,7 +18,13 @@ class Connections(Collector):
     body: seconds in which a body must end, or bring `BODY_STEP` more. per_address: connections at once; None for any.
     """
 
+    HEAD_BYTES = 65_536
+    """limit of a request's line and headers, and of what comes between two parts of its body"""
+    BODY_BYTES = 65_536
+    """of a body that the application has not taken yet; above it the socket is not read"""
     BODY_STEP = 16_384
+    LINGER = 5.0
+    """longest time in seconds that the rest of a request is dropped before its connection is closed"""
 
     def __init__(self, head: float = 30.0, body: float = 30.0, per_address: int | None = None) -> None:
         self.head = head

@@ -111,6 +111,14 @@ class Exchange:
             await self.changed()
         raise ClientGone
 
+    async def part(self) -> bytes:
+        while not self.gone:
+            ended = self.body_ended
+            if (data := self.take()) or ended:
+                return data
+            await self.changed()
+        raise ClientGone
+
     def take(self) -> bytes:
         """What has come of the body and was not taken yet."""
         if self.body_ended:

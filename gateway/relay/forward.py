@@ -87,17 +87,23 @@ class Forwarder:
             own += self._credentials.headers(decision.engine.replica)
             if engine.replica.ranks > 1:
                 own.append((RANK_HEADER, b"%d" % decision.engine.rank))
+            length = None if client.method == "GET" else len(inbound.body)
+            if inbound.upload is not None:
+                length = inbound.upload.length
+                if length is None:
+                    own.append((b"transfer-encoding", b"chunked"))
             headers = request_headers(
                 client.headers,
                 authority=pool.authority,
-                length=None if client.method == "GET" else len(inbound.body),
+                length=length,
                 plain=inbound.hide_usage,
                 withheld=self._credentials.withheld,
                 extra=own,
             )
             begun = self._now()
             with watch:
-                answer = pool.send(client.method.encode("ascii"), client.target, headers, inbound.body)
+                method = client.method.encode("ascii")
+                answer = pool.send(method, client.target, headers, inbound.body, inbound.upload)
                 if inbound.deadline is None:
                     upstream = await answer
                 else:

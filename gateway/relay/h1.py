@@ -2,30 +2,34 @@
 
 import asyncio
 from collections.abc import Callable
+from math import inf
 from typing import cast
 
 import httptools
 
-from gateway.errors import UpstreamBroken, UpstreamError, UpstreamTimeout, UpstreamUnreachable
+from gateway.errors import UpstreamBroken, UpstreamTimeout, UpstreamUnreachable
+from gateway.relay.flow import Flow
+from gateway.relay.headers import ends_with_connection
 from gateway.relay.limits import Limits
 from gateway.relay.timer import Deadline
-from gateway.relay.upstream import RawHeaders, UpstreamResponse
+from gateway.relay.upload import Upload
+from gateway.relay.upstream import UpstreamResponse
 
 JOIN_BYTES = 65_536
 """Up to here copying a body behind its head is cheaper than a second write."""
 
 
-class Connection(asyncio.Protocol):
+class Connection(Flow):
     """Carries one exchange at a time.
 
     free: called when an exchange is over and the connection can take another, or when it has closed, once.
     """
 
     def __init__(self, limits: Limits, free: Callable[["Connection"], None]) -> None:
+        super().__init__(asyncio.get_running_loop())
         self.closed = False
         self.served = 0
         self.idle_since = 0.0
-        self._loop = asyncio.get_running_loop()
         self._limits = limits
         self._free = free
         self._deadline = Deadline(self._loop, self._expired)
@@ -38,6 +42,7 @@ class Connection(asyncio.Protocol):
         self._bodiless = False
         self._keep = False
         self._paused = False
+        self._sending: asyncio.Task[None] | None = None
         # The parser calls this for each part of a body; a method of ours in between would double its price.
         self.on_body = self._parts.append
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
@@ -47,12 +52,16 @@ class Connection(asyncio.Protocol):
         """It is open, as far as anybody knows."""
         return not self.closed and self._transport is not None and not self._transport.is_closing()
 
-    async def exchange(self, head: bytes, body: bytes, *, bodiless: bool = False) -> UpstreamResponse:
+    async def exchange(
+        self, head: bytes, body: bytes, *, bodiless: bool = False, upload: Upload | None = None
+    ) -> UpstreamResponse:
         """Send a request and wait for the answer's headers.
 
         bodiless: the request is HEAD, so no body follows whatever the headers say.
+        upload: the body; it may still be on its way when the answer comes, and ends with it.
         Raises UpstreamUnreachable if the connection is closed by now, or if it served before and closes without one
-        byte of answer; UpstreamBroken, UpstreamTimeout. It is closed then, and when the caller is cancelled.
+        byte of answer; UpstreamBroken, UpstreamTimeout, and what an upload does. It is closed then, and when the caller
+        is cancelled.
         """
         assert self._response is None
         if not self.usable:
@@ -67,7 +76,10 @@ class Connection(asyncio.Protocol):
             self._transport.write(head + body)
         else:
             self._transport.writelines((head, body))
-        self._deadline.set(self._limits.response)
+        if upload is None:
+            self._deadline.set(self._limits.response)
+        else:
+            self._sending = self._loop.create_task(self._send(upload, response))
         try:
             await response.changed()
             if not response.status:
@@ -98,7 +110,7 @@ class Connection(asyncio.Protocol):
             return
         self._deadline.clear()
         assert self._transport is not None
-        if not (response.ended and self._keep) or self._transport.get_write_buffer_size():
+        if not (response.ended and self._keep) or self._sending or self._transport.get_write_buffer_size():
             self.abort()
             return
         if self._paused:
@@ -113,9 +125,34 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
         self._end()
 
+    async def _send(self, upload: Upload, response: UpstreamResponse) -> None:
+        """Send a body as fast as the replica takes it. Waiting for the client has no deadline here: it has its own."""
+        assert self._transport is not None
+        failure: Exception | None = None
+        try:
+            while data := await upload.read():
+                self._transport.write(data)
+                if self.full:
+                    self._until_answered(response, self._limits.read)
+                    await self.drain()
+                    self._until_answered(response, inf)
+        except Exception as exc:
+            failure = exc
+        self._sending = None
+        self._until_answered(response, self._limits.response)
+        if failure is not None:
+            self._fail(UpstreamBroken("its request broke off") if response.status else failure)
+
+    def _until_answered(self, response: UpstreamResponse, seconds: float) -> None:
+        """Set the deadline, which is the reader's once an answer has begun."""
+        if not response.status:
+            self._deadline.set(seconds)
+
     def _end(self) -> None:
         if not self.closed:
             self.closed = True
+            if self._sending is not None:
+                self._sending.cancel()
             self._response = None
             self._deadline.close()
             self._free(self)
@@ -125,7 +162,7 @@ class Connection(asyncio.Protocol):
             waited = "the rest of the answer" if self._response.status else "an answer"
             self._fail(UpstreamTimeout(f"no byte of {waited} within the limit"))
 
-    def _fail(self, error: UpstreamError) -> None:
+    def _fail(self, error: Exception) -> None:
         response = self._response
         self.abort()
         if response is not None:
@@ -174,7 +211,7 @@ class Connection(asyncio.Protocol):
             return
         if self._silent and self.served:
             response.fail(UpstreamUnreachable("a kept connection had been closed"))
-        elif response.status and exc is None and _ends_with_connection(response.headers):
+        elif response.status and exc is None and ends_with_connection(response.headers):
             response.ended = True
             response.wake()
         else:
@@ -209,14 +246,3 @@ class Connection(asyncio.Protocol):
         if self._response.status and not self._response.ended:
             self._keep = self._parser.should_keep_alive()
             self._response.ended = True
-
-
-def _ends_with_connection(headers: RawHeaders) -> bool:
-    """RFC 9112 6.3: neither chunked nor of a known length."""
-    for name, value in headers:
-        lower = name.lower()
-        if lower == b"content-length":
-            return False
-        if lower == b"transfer-encoding" and b"chunked" in value.lower():
-            return False
-    return True

@@ -95,6 +95,17 @@ def header(headers: RawHeaders, name: bytes) -> bytes:
     return b""
 
 
+def ends_with_connection(headers: RawHeaders) -> bool:
+    """Whether an answer's body is neither chunked nor of a known length (RFC 9112 6.3)."""
+    for name, value in headers:
+        lower = name.lower()
+        if lower == b"content-length":
+            return False
+        if lower == b"transfer-encoding" and b"chunked" in value.lower():
+            return False
+    return True
+
+
 @lru_cache(maxsize=64)
 def _union(always: frozenset[bytes], also: tuple[bytes, ...], extra: tuple[bytes, ...]) -> frozenset[bytes]:
     return always.union(also, extra)

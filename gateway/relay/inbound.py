@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gateway.relay.client import Client
+from gateway.relay.upload import Upload
 from routing.decision import Prompt
 
 
@@ -15,7 +16,7 @@ class Inbound(NamedTuple):
     model: str
     """as the client names it; "" where it names none"""
     body: bytes
-    """as it goes to the replica"""
+    """as it goes to the replica; of an upload, the beginning"""
     hide_usage: bool
     """the gateway added to the body that a stream shall report its usage, so the client must not see that"""
     arrived: float
@@ -30,3 +31,5 @@ class Inbound(NamedTuple):
     """whose key it came with; "" where no keys are asked for"""
     waited: float = 0.0
     """seconds in the gateway's own queue"""
+    upload: Upload | None = None
+    """the body, where it is passed on as it comes"""

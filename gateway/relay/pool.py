@@ -3,12 +3,14 @@
 import asyncio
 import ssl
 from collections import deque
+from socket import SO_RCVBUF, SOL_SOCKET
 
 from gateway.errors import NoConnection, UpstreamUnreachable
 from gateway.relay.h1 import Connection
 from gateway.relay.headers import message_head
 from gateway.relay.limits import Limits
 from gateway.relay.origin import Origin
+from gateway.relay.upload import Upload
 from gateway.relay.upstream import RawHeaders, UpstreamResponse
 
 
@@ -62,15 +64,20 @@ class Pool:
         """Requests that wait for a connection."""
         return len(self._queue)
 
-    async def send(self, method: bytes, target: bytes, headers: RawHeaders, body: bytes = b"") -> UpstreamResponse:
+    async def send(
+        self, method: bytes, target: bytes, headers: RawHeaders, body: bytes = b"", upload: Upload | None = None
+    ) -> UpstreamResponse:
         """Send a request and wait for the answer's headers. The caller closes the response.
 
-        headers: all that go on the wire, Host and Content-Length too.
-        Raises UpstreamUnreachable when nothing was done there, UpstreamBroken, UpstreamTimeout.
+        headers: all that go on the wire, Host and Content-Length too. upload: in place of a body.
+        Raises UpstreamUnreachable when nothing was done there, UpstreamBroken, UpstreamTimeout, what an upload raises.
         Cancelled, it closes its connection, so that the engine stops.
         """
         head = message_head(b"%b %b HTTP/1.1" % (method, target), headers)
         bodiless = method == b"HEAD"
+        if upload is not None:  # it can be sent once, so not where a used connection may be closed by now
+            connection = await self._acquire(fresh=True)
+            return await connection.exchange(head, b"", upload=upload)
         connection = self._ready() or await self._acquire(fresh=False)
         try:
             return await connection.exchange(head, body, bodiless=bodiless)
@@ -204,13 +211,16 @@ class Pool:
         origin = self.origin
         try:
             async with asyncio.timeout(self._limits.connect):
-                await self._loop.create_connection(
+                transport, _ = await self._loop.create_connection(
                     lambda: connection,
                     origin.host,
                     origin.port,
                     ssl=self._tls,
                     server_hostname=origin.host if self._tls else None,
                 )
+                # Left to itself the system would keep megabytes of each answer that its client does not read.
+                sock = transport.get_extra_info("socket")
+                sock.setsockopt(SOL_SOCKET, SO_RCVBUF, self._limits.buffer_bytes)
         except BaseException as exc:
             connection.abort()
             if isinstance(exc, OSError):

@@ -14,13 +14,7 @@ from gateway.relay.client import Peer
 from gateway.relay.connections import Connections
 from gateway.relay.exchange import Exchange
 from gateway.relay.flow import Flow
-from gateway.relay.headers import message_head
 from gateway.relay.patience import Patience
-
-HEAD_BYTES = 65_536
-"""Limit of a request's line and headers, and of what comes between two parts of its body."""
-BODY_BYTES = 65_536
-"""Of a body that the application has not taken yet; above it the socket is not read."""
 
 
 class ServerProtocol(Flow):
@@ -92,7 +86,7 @@ class ServerProtocol(Flow):
         except httptools.HttpParserError:
             self._refuse(b"400 Bad Request", "malformed")
         else:
-            if self._between > HEAD_BYTES:
+            if self._between > Connections.HEAD_BYTES:
                 self._refuse(b"431 Request Header Fields Too Large", "head_size")
             elif self._in_head:
                 self._patience.for_a_head()
@@ -145,7 +139,7 @@ class ServerProtocol(Flow):
         self._between = 0
         if self._reading is not None:
             self._reading.feed(body)
-            if self._reading.buffered > BODY_BYTES:
+            if self._reading.buffered > Connections.BODY_BYTES:
                 self._pause()
 
     def on_message_complete(self) -> None:
@@ -171,7 +165,7 @@ class ServerProtocol(Flow):
         self._server.total_requests += 1
         self._running = None
         if not exchange.keep_alive:
-            self._close()
+            self._close_behind(exchange)
         elif self._queue:
             self._run(self._queue.popleft())
         else:
@@ -209,8 +203,7 @@ class ServerProtocol(Flow):
             running.keep_alive = False
             return
         if running is None or not running.started:
-            headers = [(b"content-length", b"0"), (b"connection", b"close")]
-            self.write(message_head(b"HTTP/1.1 " + status, headers))
+            self.write(b"HTTP/1.1 %b\r\ncontent-length: 0\r\nconnection: close\r\n\r\n" % status)
         if running is not None:
             running.disconnect()
         self._close()
@@ -240,6 +233,14 @@ class ServerProtocol(Flow):
     def _close(self) -> None:
         if self._transport is not None:
             self._transport.close()
+
+    def _close_behind(self, exchange: Exchange) -> None:
+        """Drop the rest of a request before closing: closed at once, the connection is reset and the answer lost."""
+        if exchange.body_ended:
+            self._close()
+        elif self._transport is not None and not self._transport.is_closing():
+            self._transport.write_eof()
+            self._loop.call_later(Connections.LINGER, self._close)
 
     def _expired(self, reason: str | None) -> None:
         if reason is not None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from gateway.errors import UpstreamBroken, UpstreamError
+from gateway.errors import UpstreamBroken
 
 RawHeaders = Sequence[tuple[bytes, bytes]]
 
@@ -36,7 +36,7 @@ class UpstreamResponse:
         self._loop = loop
         self._parts: list[bytes] = []
         self.take: Callable[[bytes], bool] | None = None
-        self.error: UpstreamError | None = None
+        self.error: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
 
     async def read(self) -> bytes:
@@ -96,7 +96,7 @@ class UpstreamResponse:
         elif self._source is not None:
             self._source.expect()
 
-    def fail(self, error: UpstreamError) -> None:
+    def fail(self, error: Exception) -> None:
         """Nothing more will come, and it is not the end."""
         if not self.ended and self.error is None:
             self.error = error

@@ -29,6 +29,7 @@ class FakeReplica:
 
     gets: what it answers to GETs, by path: JSON, or text where it is a string; 404 to all others.
     status: what it answers to every POST instead, if not 0. script: says itself what is answered to every POST.
+    takes: says itself what is done with a POST of which only the head has been read.
     idle: seconds after which it closes a connection on which nothing comes.
     """
 
@@ -40,6 +41,7 @@ class FakeReplica:
     gets: dict[str, object] = field(default_factory=lambda: {"/v1/models": _MODELS, "/health": {}})
     status: int = 0
     script: Script | None = None
+    takes: Script | None = None
     idle: float | None = None
     _server: asyncio.Server | None = None
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -74,6 +76,8 @@ class FakeReplica:
         """Answer one request. Returns whether the connection is kept."""
         async with asyncio.timeout(self.idle):
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+        if self.takes is not None and head.startswith("post /v1/audio"):
+            return await self._take(head, self.takes, reader, writer)
         lengths = [line.partition(":")[2] for line in head.split("\r\n") if line.startswith("content-length:")]
         raw = await reader.readexactly(int(lengths[0]) if lengths else 0)
         method, path, _ = head.split(" ", 2)
@@ -100,6 +104,14 @@ class FakeReplica:
                 await writer.drain()
                 return True
             return await _behave(str(request.get("behaviour", "answer")), request, reader, writer)
+        finally:
+            self.open -= 1
+
+    async def _take(self, head: str, takes: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        self.heads.append(head)
+        self.open += 1
+        try:
+            return await takes(reader, writer)
         finally:
             self.open -= 1
 

@@ -65,7 +65,7 @@ async def gateway_here(settings: Mapping[str, object], *, joined: int = 1) -> As
         config.listen.head_timeout, config.listen.body_timeout, config.listen.connections_per_address
     )
     application = Application(config, connections, [note])
-    server = front(application, config.listen, config.limits.drain, connections, application.stopping)
+    server = front(application, config.listen, config.limits, connections, application.stopping)
     serving = asyncio.create_task(server.serve())
     try:
         await until(lambda: server.started and made, "it listens")

@@ -13,8 +13,9 @@ from uvicorn.server import ServerState
 
 from gateway.errors import BodyTooLarge, ClientGone
 from gateway.relay.asgi import Receive, Send
+from gateway.relay.connections import Connections
 from gateway.relay.exchange import Exchange
-from gateway.relay.server import HEAD_BYTES, ServerProtocol
+from gateway.relay.server import ServerProtocol
 from gateway.relay.watch import ClientWatch
 
 Scope = MutableMapping[str, Any]
@@ -388,10 +389,10 @@ async def test_what_is_no_request_is_refused_and_the_connection_closed(
 @pytest.mark.parametrize(
     "request_",
     [
-        b"GET / HTTP/1.1\r\n" + b"x-filler: %b\r\n" % (b"y" * 1000) * (2 * HEAD_BYTES // 1000),
-        b"GET /" + b"y" * (HEAD_BYTES + 100),
+        b"GET / HTTP/1.1\r\n" + b"x-filler: %b\r\n" % (b"y" * 1000) * (2 * Connections.HEAD_BYTES // 1000),
+        b"GET /" + b"y" * (Connections.HEAD_BYTES + 100),
         b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n"
-        + b"x-filler: %b\r\n" % (b"y" * 1000) * (2 * HEAD_BYTES // 1000),
+        + b"x-filler: %b\r\n" % (b"y" * 1000) * (2 * Connections.HEAD_BYTES // 1000),
     ],
     ids=["headers", "target", "trailers"],
 )
