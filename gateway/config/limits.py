@@ -50,8 +50,8 @@ class Probing(Section):
     """failed probes in a row until a replica leaves; a refused connection counts at once"""
     successes: Annotated[int, Field(ge=1)] = 2
     """good probes in a row until one that left is taken in again"""
-    models_interval: Seconds = 10.0
-    """seconds between two looks at a replica's list of models and event sources"""
+    describe_interval: Seconds = 10.0
+    """seconds between two looks at all that a replica says of itself; other models are noticed by each probe"""
 
 
 class Ejection(Section):

@@ -19,6 +19,8 @@ _WANTED = re.compile(
     re.MULTILINE,
 )
 
+_LORA = "vllm:lora_requests_info"
+
 
 class ProbeError(Exception):
     """The replica did not answer, or not as vLLM does. `refused`: nobody listens there at all."""
@@ -50,6 +52,8 @@ class Exposition:
     """by data-parallel rank; empty where vLLM's metrics are not there"""
     started: float | None = None
     """when the server process started, in seconds since the epoch"""
+    adapters: bool = True
+    """whether its list of models may change while it runs: vLLM says so where LoRA adapters are enabled"""
 
 
 def replica_id(url: str) -> ReplicaId:
@@ -69,20 +73,25 @@ class Probe:
 
     async def describe(self) -> Replica:
         """The replica as its models and metrics describe it. Raises ProbeError."""
-        models = (await self._json("/v1/models")).get("data")
-        if not isinstance(models, list) or not models:
-            raise ProbeError("/v1/models lists no model")
+        cards = await self.cards()
         metrics = (await self.metrics()).engines
         first = metrics.get(0, EngineMetrics())
         return Replica(
             id=replica_id(self._url),
             url=self._url,
-            cards=tuple(_card(model) for model in models),
+            cards=cards,
             ranks=max(metrics, default=0) + 1,
             block_size=first.block_size or DEFAULT_BLOCK_SIZE,
             capacity_blocks=first.capacity_blocks,
             task=await self._task(),
         )
+
+    async def cards(self) -> tuple[ModelCard, ...]:
+        """The models that it lists, one at least. Raises ProbeError."""
+        models = (await self._json("/v1/models")).get("data")
+        if not isinstance(models, list) or not models:
+            raise ProbeError("/v1/models lists no model")
+        return tuple(_card(model) for model in models)
 
     async def _task(self) -> Task | None:
         """What the model does, by the routes that vLLM serves for it. Raises ProbeError."""
@@ -189,7 +198,7 @@ def parse_metrics(text: str) -> Exposition:
         else:
             found[name] = found.get(name, 0.0) + value
     engines = {rank: _engine_metrics(found, configured.get(rank, {})) for rank, found in samples.items()}
-    return Exposition(engines, started)
+    return Exposition(engines, started, not engines or _LORA in text)
 
 
 def _samples(lines: str) -> Iterable[tuple[str, Mapping[str, str], float]]:

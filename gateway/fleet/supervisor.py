@@ -2,17 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gateway.config import Probing, ReplicaConfig
 from gateway.fleet.membership import Membership
 from gateway.fleet.probe import Probe, ProbeError, replica_id
 from gateway.kv.sources import Source
 from gateway.metrics import Metrics
-from routing.fleet import Fleet, Replica
+from routing.fleet import Fleet, ModelCard, Replica
 from routing.health import Health
 
 logger = logging.getLogger(__name__)
+
+Names = Sequence[tuple[str, str, str | None]]
+"""Of each model listed: its name, its root, whose adapter it is. What else is listed is new with every answer."""
 
 
 class Watch:
@@ -44,6 +47,7 @@ class Watch:
         self._metrics = metrics
         self._now = now
         self._reason: str | None = None
+        self._named: Names = ()
         self._tells_pause = True
 
     def change(self, replica: ReplicaConfig) -> None:
@@ -90,8 +94,8 @@ class Watch:
             try:
                 if not await self._probe.healthy():
                     raise ProbeError("/health is not 200")
-                await self._observe(started)
-                if loop.time() - described >= self._probing.models_interval:
+                named_otherwise = await self._observe(started)
+                if named_otherwise or loop.time() - described >= self._probing.describe_interval:
                     await self._join()
                     described = loop.time()
                 failures = 0
@@ -101,8 +105,8 @@ class Watch:
                     raise
                 self._metrics.probe_failures.labels(self._id).inc()
 
-    async def _observe(self, started: float | None) -> None:
-        """Take in how busy the engines are."""
+    async def _observe(self, started: float | None) -> bool:
+        """Take in how busy the engines are. Returns whether other models are listed than when it joined."""
         marks = {engine.id: engine.load.mark() for engine in self._fleet if engine.id.replica == self._id}
         exposition = await self._probe.metrics()
         self._health.reachable(self._id, self._now())
@@ -113,6 +117,7 @@ class Watch:
             if engine and metrics:
                 engine.load.observe(metrics.report, mark)
         await self._rest(any(metrics.asleep for metrics in exposition.engines.values()))
+        return exposition.adapters and _names(await self._probe.cards()) != self._named
 
     async def _rest(self, asleep: bool) -> None:
         """Take a replica whose engines sleep or are paused out of rotation, and back."""
@@ -128,7 +133,9 @@ class Watch:
         if not await self._probe.healthy():
             raise ProbeError("/health is not 200")
         started = (await self._probe.metrics()).started
-        replica = self._offer(self._config.completed(await self._probe.describe()), self._config)
+        described = await self._probe.describe()
+        self._named = _names(described.cards)
+        replica = self._offer(self._config.completed(described), self._config)
         sources = await self._sources(replica.ranks)
         self._tells_pause = True  # which only a server in development mode does, and it may have become one
         self._membership.join(replica, sources)
@@ -145,3 +152,7 @@ class Watch:
             if reason:
                 logger.error("replica %s: its cache can't be known: %s", self._id, reason)
         return {} if sources is None else sources.by_rank
+
+
+def _names(cards: Iterable[ModelCard]) -> Names:
+    return [(card.id, card.root, card.parent) for card in cards]

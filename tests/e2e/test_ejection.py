@@ -104,7 +104,7 @@ async def test_a_retry_budget_ends_retries_and_says_so() -> None:
 
 
 async def test_one_that_sleeps_or_is_paused_gets_nothing_until_it_is_awake() -> None:
-    async with pair(probing={"interval": 0.05, "models_interval": 0.1}) as world:
+    async with pair(probing={"interval": 0.05, "describe_interval": 0.1}) as world:
 
         async def becomes(state: str) -> None:
             async def holds() -> bool:

@@ -5,6 +5,7 @@ import contextlib
 import gzip
 import json
 import ssl
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -25,7 +26,8 @@ Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[bool]]
 
 @dataclass
 class FakeReplica:
-    """requests: bodies of the POSTs it got; heads: their heads; raw: as they came. open: how many of them it works on.
+    """asked: how often it got each GET.
+    requests: bodies of the POSTs it got; heads: their heads; raw: as they came. open: how many of them it works on.
 
     gets: what it answers to GETs, by path: JSON, or text where it is a string; 404 to all others.
     status: what it answers to every POST instead, if not 0. script: says itself what is answered to every POST.
@@ -34,6 +36,7 @@ class FakeReplica:
     """
 
     url: str = ""
+    asked: Counter[str] = field(default_factory=Counter)
     requests: list[Mapping[str, object]] = field(default_factory=list)
     heads: list[str] = field(default_factory=list)
     raw: list[bytes] = field(default_factory=list)
@@ -82,6 +85,7 @@ class FakeReplica:
         raw = await reader.readexactly(int(lengths[0]) if lengths else 0)
         method, path, _ = head.split(" ", 2)
         if method == "get":
+            self.asked[path] += 1
             writer.write(_whole(200, self.gets[path]) if path in self.gets else _whole(404, {}))
             await writer.drain()
             return True
