@@ -45,6 +45,7 @@ def measure(
     matches = timed(lambda: [world.index.match(blocks)])
     request = RouteRequest("m", (Prompt(len(ids), {SPACE: blocks}),))
     timed(lambda: world.router.route(request, matches, world.policy, perf_counter()))
+    world.drop(blocks)
     return times
 
 

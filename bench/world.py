@@ -8,12 +8,12 @@ from time import perf_counter
 from typing import Any
 
 from gateway.prompt.tokenizer import Tokenizer
+from routing.changes import Change, Drop, Put
 from routing.cost import PROFILES
 from routing.fit import SpeedFit
 from routing.fleet import Fleet, ModelCard, Replica
 from routing.fresh import FreshRoutes
 from routing.index import PrefixIndex
-from routing.ledger import Put
 from routing.policies import POLICIES
 from routing.reuse import ReuseChance
 from routing.room import Room
@@ -39,7 +39,7 @@ class World:
             id = ReplicaId(f"10.0.0.{number}:8000")
             self.fleet.join(Replica(id, f"http://{id}", (ModelCard("m", root),), capacity_blocks=BLOCKS // REPLICAS))
             blocks = [BlockHash(random.getrandbits(64)) for _ in range(BLOCKS // REPLICAS)]
-            self._tell(EngineId(id, 0), blocks)
+            self._tell(EngineId(id, 0), Put(Tier.GPU, blocks))
         fit = SpeedFit(PROFILES["qwen3-32b-h100"])
         self.router = Router(self.fleet, FreshRoutes(2.0), fit, Stakes(self.room))
         self.policy = POLICIES["kv-aware"](random)
@@ -47,12 +47,16 @@ class World:
     def hold(self, blocks: Sequence[BlockHash]) -> None:
         """Every replica holds a prefix of `blocks`, of a length of its own."""
         for engine in self.fleet:
-            self._tell(engine.id, blocks[: self.random.randrange(len(blocks))])
+            self._tell(engine.id, Put(Tier.GPU, blocks[: self.random.randrange(len(blocks))]))
 
-    def _tell(self, engine: EngineId, blocks: Sequence[BlockHash]) -> None:
-        put = [Put(Tier.GPU, blocks)]
-        self.index.apply(engine, put)
-        self.room.apply(engine, put, perf_counter())
+    def drop(self, blocks: Sequence[BlockHash]) -> None:
+        """No replica holds them any more: what it held before is all it holds."""
+        for engine in self.fleet:
+            self._tell(engine.id, Drop(Tier.GPU, blocks))
+
+    def _tell(self, engine: EngineId, change: Change) -> None:
+        self.index.apply(engine, [change])
+        self.room.apply(engine, [change], perf_counter())
 
 
 @cache

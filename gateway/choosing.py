@@ -24,7 +24,8 @@ from routing.flights import Flights, unstored_start
 from routing.history import RouteHistory
 from routing.index import PrefixIndex
 from routing.policies import POLICIES, Policy, PrefixSource, policy_named
-from routing.router import Matches, Router
+from routing.pricing import Matches
+from routing.router import Router
 from routing.shared import SharedPrefix
 from routing.types import BlockHash, EngineId, Namespace, PrefixMatch, ReplicaId
 

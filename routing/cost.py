@@ -90,7 +90,8 @@ class Prediction(NamedTuple):
     @property
     def cost(self) -> float:
         """What policies compare: the wait, and what it costs those who come later."""
-        return self.ttft + self.room + self.work + self.moving
+        queue, decode, load, prefill, room, shared, _, work, moving = self
+        return queue + decode + load + shared + prefill + room + work + moving
 
 
 class Stake(NamedTuple):
@@ -135,20 +136,20 @@ def predict(
     steps = ceil((in_front + new) / profile.prefill_chunk) or 1
     queue = profile.prefill_per_token * in_front + profile.prefill_base * (steps - 1)
     prefill = profile.prefill(new, held)
-    decode = _decode(profile, load, steps, queue + prefill) if load.running else 0.0
+    running = load.running
+    decode = _decode(profile, running, load.context_tokens, steps, queue + prefill) if running else 0.0
+    loading = profile.load_l1(l1 - l0) if l1 > l0 else 0.0
     spared = profile.prefill(prompt - l1, l1) - prefill if l2 else 0.0
     room, moving, behind = stake
-    loading = profile.load_l1(l1 - l0)
     return Prediction(queue, decode, loading, prefill, room, loading_l2, spared, behind * prefill, moving)
 
 
-def _decode(profile: Profile, load: EngineLoad, steps: int, prefills: float) -> float:
+def _decode(profile: Profile, running: int, context: int, steps: int, prefills: float) -> float:
     """What requests that decode there add.
 
     A request that arrives waits for half a step on average. Then the steps that prefill decode too: the weights are
     read once, behind whichever part takes longer.
     """
-    running = load.running
-    decoding = profile.decode(running, load.context_tokens / running)
+    decoding = profile.decode(running, context / running)
     under_way = (profile.decode_base + decoding) / 2
     return under_way + steps * decoding + max(0.0, profile.decode_base - prefills)

@@ -37,8 +37,10 @@ class SpeedFit:
 
     def profile(self, engine: EngineId) -> Profile:
         """How fast the engine is thought to be."""
-        used = self._used(engine)
-        return used.profile if used else self._profile
+        own = self._engines.get(engine)
+        if own is not None and own.better:
+            return own.profile
+        return self._fleet.profile if self._fleet.better else self._profile
 
     def factor(self, engine: EngineId) -> float:
         """Times of the profile are multiplied by this; 1.0 while nothing better is known."""
@@ -82,7 +84,9 @@ class SpeedFit:
 class _Fitted:
     """One factor and how well it does. margin: how much less than its rival it has to err, as a share."""
 
-    __slots__ = ("_base", "_error", "_margin", "_rival_error", "_seen", "log", "profile", "profile_error", "used_error")
+    __slots__ = (
+        "_base", "_error", "_margin", "_rival_error", "_seen", "better", "log", "profile", "profile_error", "used_error"
+    )  # fmt: skip
 
     def __init__(self, base: Profile, margin: float) -> None:
         self._base = base
@@ -92,11 +96,8 @@ class _Fitted:
         self.log = 0.0
         self.profile = base
         self.used_error = self.profile_error = 0.0
-
-    @property
-    def better(self) -> bool:
-        """Whether it does better than what would be used without it."""
-        return self._seen >= _LEAST_SEEN and self._error < self._margin * self._rival_error
+        self.better = False
+        """whether it does better than what would be used without it"""
 
     def observe(self, ratio: float, rival: float, used: float) -> None:
         """All are logarithms: observed over predicted; what the rival, and what was used, say of that."""
@@ -109,6 +110,7 @@ class _Fitted:
         step = max(-_OUTLIER, min(_OUTLIER, ratio - self.log))
         self.log = max(-_FURTHEST, min(_FURTHEST, self.log + _RATE * step))
         self.profile = scaled(self._base, exp(self.log))
+        self.better = self._seen >= _LEAST_SEEN and self._error < self._margin * self._rival_error
 
 
 def scaled(profile: Profile, factor: float) -> Profile:

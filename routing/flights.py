@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from routing.decision import RouteRequest
-from routing.router import Matches
+from routing.pricing import Matches
 from routing.shared import SharedPrefix
 from routing.types import BlockHash, EngineId, ReplicaId
 

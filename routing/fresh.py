@@ -25,6 +25,10 @@ class FreshRoutes:
         self._until: dict[EngineId, dict[BlockHash, float]] = {}
         self._queue: deque[tuple[float, EngineId, Sequence[BlockHash]]] = deque()
 
+    def __contains__(self, engine: EngineId) -> bool:
+        """Whether the engine has any credits, expired ones among them."""
+        return engine in self._until
+
     def credit(self, engine: EngineId, blocks: Sequence[BlockHash]) -> None:
         """A prompt of these blocks goes there."""
         if blocks:

@@ -104,8 +104,7 @@ class _Cache:
         return ages
 
     def fresh(self, now: float) -> float:
-        self._decay(now)
-        return max(0.0, self._fresh)
+        return max(0.0, self._fresh * exp((self._at - now) / self._lifetime))
 
     def oldest(self, now: float) -> float:
         """When the block that was used longest ago was used."""

@@ -1,37 +1,22 @@
 """Eligible engines + what they hold + how busy they are -> candidates -> policy -> decision."""
 
-from collections.abc import Mapping, Sequence, Set
-from typing import NamedTuple
+from collections.abc import Sequence, Set
 
-from routing.cost import NOTHING_AT_STAKE, predict
+from routing.cost import predict
 from routing.decision import Candidate, Decision, Prompt, RouteRequest
 from routing.errors import NoReplicaAvailable, UnknownModel
 from routing.fit import SpeedFit
 from routing.fleet import Engine, Fleet
 from routing.fresh import FreshRoutes
 from routing.policies import Policy
+from routing.pricing import NOTHING_HELD, Matches, Pricing
 from routing.seen import Seen
-from routing.shared import NOTHING_SHARED, SharedPrefix
-from routing.stakes import NOTHING_STANDS, Stakes, Standing
-from routing.types import BlockHash, EngineId, Namespace, PrefixMatch, ReplicaId
+from routing.shared import SharedPrefix
+from routing.stakes import Stakes
+from routing.types import BlockHash, EngineId, ReplicaId
 
-Matches = Sequence[Mapping[EngineId, PrefixMatch]]
-"""For each prompt of a request, what each engine holds of it; empty where the prompts are not matched."""
-
-_NOTHING = PrefixMatch(0, 0)
 _SEEN_BLOCKS = 2_000_000
 """of recent prompts, to know what could be saved: about 100 MB at the most"""
-
-
-class _Asked(NamedTuple):
-    """A prompt, what each engine holds of it, and how many of its tokens a cache can spare."""
-
-    prompt: Prompt
-    match: Mapping[EngineId, PrefixMatch]
-    reusable: int
-    shared: SharedPrefix
-    continued: Mapping[Namespace, int]
-    """blocks of it that are a whole earlier prompt, which this one goes on from"""
 
 
 class Router:
@@ -47,6 +32,7 @@ class Router:
         self._fresh = fresh
         self._fit = fit
         self._stakes = stakes
+        self._pricing = Pricing(fresh, fit, stakes)
         self._seen = Seen(_SEEN_BLOCKS)
         self._mean_new_tokens = 0.0
 
@@ -70,23 +56,7 @@ class Router:
         if not eligible:
             raise NoReplicaAvailable(request.model)
         bound = [engine for engine in eligible if engine.id.replica == request.replica]
-        # vLLM always computes a prompt's last token, so a block that holds it is not a hit.
-        asked = [
-            _Asked(
-                prompt,
-                match,
-                max(0, prompt.tokens - 1) if prompt.whole else prompt.tokens,
-                stored,
-                self._stakes.continued(prompt),
-            )
-            for prompt, match, stored in zip(
-                request.prompts, matches, shared or [NOTHING_SHARED] * len(matches), strict=True
-            )
-        ] if matches else []  # fmt: skip
-        engines = bound or eligible
-        tokens = request.tokens
-        standing = self._stakes.standing(engines, now) if asked else NOTHING_STANDS
-        return [self._candidate(engine, asked, tokens, standing, now) for engine in engines]
+        return self._pricing.candidates(request, matches, shared, bound or eligible, self._mean_new_tokens, now)
 
     def route(
         self,
@@ -133,45 +103,6 @@ class Router:
         """The request has its first token: what it computed is held, and events tell of it."""
         self._fresh.began(decision.engine, decision.credited, now)
 
-    def _candidate(
-        self, engine: Engine, asked: Sequence[_Asked], tokens: int, standing: Standing, now: float
-    ) -> Candidate:
-        l0 = l1 = l2 = new_blocks = 0
-        loading_l2 = 0.0
-        id, namespace = engine.id, engine.namespace
-        size = namespace.block_size
-        left = 0
-        for prompt, match, reusable, shared, continued in asked:
-            blocks = prompt.chains.get(namespace, ())
-            in_gpu, in_any = match.get(id, _NOTHING)
-            in_gpu = max(self._fresh.extend(id, blocks, in_gpu, now), prompt.repeated.get(namespace, 0))
-            in_any = max(in_any, in_gpu)
-            most, again = reusable // size, engine.recomputed_blocks
-            gpu, host = max(0, min(in_gpu, most) - again) * size, max(0, min(in_any, most) - again) * size
-            l0 += gpu
-            l1 += host
-            beyond = shared.beyond(gpu, host, reusable)
-            l2 += beyond
-            loading_l2 += shared.load(host, beyond)
-            new_blocks += len(blocks) - in_gpu
-            before = continued.get(namespace, 0)
-            left += before if in_any < before else 0
-        profile = self._fit.profile(id)
-        stake = self._stakes.of(engine, profile, new_blocks, left, standing, now) if asked else NOTHING_AT_STAKE
-        load = engine.load
-        prediction = predict(
-            profile,
-            load,
-            l0,
-            l1,
-            tokens,
-            self._mean_new_tokens,
-            l2=l2,
-            loading_l2=loading_l2,
-            stake=stake,
-        )
-        return Candidate(id, load, l0, l1, tokens, prediction, l2)
-
     def _reusable(self, id: EngineId, prompts: Sequence[Prompt]) -> int:
         engine = self._fleet.get(id)
         assert engine is not None
@@ -188,7 +119,7 @@ class Router:
         credited: list[BlockHash] = []
         for prompt, match in zip(prompts, matches, strict=True):
             blocks = prompt.chains.get(engine.namespace, ())
-            held = match.get(id, _NOTHING).l0
+            held = match.get(id, NOTHING_HELD).l0
             credited += blocks
             self._stakes.record(id, blocks, held, now)
             self._seen.record(blocks)

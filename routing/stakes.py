@@ -4,15 +4,14 @@ Without it an idle fleet would fill one cache and evict while the others are emp
 follow it to one engine, and a decoding neighbour would be enough to send a conversation away from what is held of it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from routing.cost import Profile, Stake
-from routing.decision import Prompt
 from routing.fleet import Engine
 from routing.room import Room
 from routing.turns import Turns
-from routing.types import BlockHash, EngineId, Namespace
+from routing.types import BlockHash, EngineId
 
 CROWDED = 1.3
 """What one token more than the emptiest cache holds costs, as a share of its prefill.
@@ -35,15 +34,12 @@ _TURNS = 65_536
 class Standing(NamedTuple):
     """How a fleet stands at the moment of a decision."""
 
-    shares: Mapping[EngineId, float]
-    """of each engine's cache, what is in fresh use"""
+    shares: Sequence[float]
+    """of each engine's cache, what is in fresh use, in the order of the engines"""
     emptiest: float
     """the least of them"""
     waiting: float
     """requests that wait for their first token, for each engine, up to `QUEUED`"""
-
-
-NOTHING_STANDS = Standing({}, 0.0, 0.0)
 
 
 class Stakes:
@@ -56,27 +52,40 @@ class Stakes:
         self._room = room
         self._turns = Turns(_TURNS)
 
-    def continued(self, prompt: Prompt) -> Mapping[Namespace, int]:
-        """By chain, how many leading blocks are a whole earlier prompt that this one alone goes on from."""
-        return {space: self._turns.continued(blocks) for space, blocks in prompt.chains.items()}
+    def continued(self, blocks: Sequence[BlockHash]) -> int:
+        """How many leading blocks of this prompt are a whole earlier one that it alone goes on from; 0 for none."""
+        return self._turns.continued(blocks)
 
     def standing(self, engines: Sequence[Engine], now: float) -> Standing:
         """What all candidates are compared with. engines: at least one."""
         waiting = sum(engine.load.pending + engine.load.others_waiting for engine in engines) / len(engines)
-        shares = {engine.id: self._share(engine, now) for engine in engines}
-        return Standing(shares, min(shares.values()), min(waiting, QUEUED))
+        shares = [self._share(engine, now) for engine in engines]
+        return Standing(shares, min(shares), min(waiting, QUEUED))
 
-    def of(self, engine: Engine, profile: Profile, new_blocks: int, left: int, standing: Standing, now: float) -> Stake:
+    def of(
+        self,
+        engine: Engine,
+        profile: Profile,
+        new_blocks: int,
+        left: int,
+        share: float,
+        standing: Standing,
+        now: float,
+    ) -> Stake:
         """What is at stake if the engine gets a prompt.
 
         profile: how fast it is. new_blocks: those that it does not hold.
-        left: blocks of a conversation that would be sent away from them.
+        left: blocks of a conversation that would be sent away from them. share: of its cache, what is in fresh use.
         """
         moving = 0.0
         if left:
             dead = LEFT_BEHIND * left * engine.namespace.block_size * profile.prefill_per_token
             moving = STAYING * profile.decode_base + dead
-        return Stake(self._room_taken(engine, profile, new_blocks, standing, now), moving, WORK + standing.waiting)
+        return Stake(
+            self._room_taken(engine, profile, new_blocks, share - standing.emptiest, now),
+            moving,
+            WORK + standing.waiting,
+        )
 
     def record(self, engine: EngineId, blocks: Sequence[BlockHash], held: int, now: float) -> None:
         """A prompt of these blocks goes there, of which the engine holds the first `held`."""
@@ -90,12 +99,13 @@ class Stakes:
         coming = engine.load.pending_tokens / engine.namespace.block_size
         return (self._room.fresh(engine.id, now) + coming) / capacity
 
-    def _room_taken(self, engine: Engine, profile: Profile, new_blocks: int, standing: Standing, now: float) -> float:
+    def _room_taken(self, engine: Engine, profile: Profile, new_blocks: int, fuller: float, now: float) -> float:
+        """fuller: by what share of its cache it is fuller than the emptiest."""
         capacity = engine.replica.capacity_blocks
         if not capacity:
             return 0.0
         pushed_out = max(0, new_blocks + self._room.held(engine.id) - capacity)
         lost = pushed_out * self._room.chance_at_end(engine.id, now) if pushed_out else 0.0
-        surplus = new_blocks + (standing.shares[engine.id] - standing.emptiest - TOLERATED) * capacity
+        surplus = new_blocks + (fuller - TOLERATED) * capacity
         blocks = lost + CROWDED * max(0.0, surplus)
         return blocks * engine.namespace.block_size * profile.prefill_per_token

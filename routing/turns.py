@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from itertools import compress, islice
 
 from routing.types import BlockHash
 
@@ -21,23 +22,25 @@ class Turns:
 
     def continued(self, blocks: Sequence[BlockHash]) -> int:
         """How many leading blocks of this prompt are a whole earlier one that it alone continues; 0 for none."""
-        followed = self._followed
-        for end in range(len(blocks) - 2, -1, -1):
-            if blocks[end] in followed:
-                return end + 1 if followed[blocks[end]] in (None, blocks[end + 1]) else 0
-        return 0
+        end = self._last_end(blocks)
+        if end is None:
+            return 0
+        return end + 1 if self._followed[blocks[end]] in (None, blocks[end + 1]) else 0
 
     def record(self, blocks: Sequence[BlockHash]) -> None:
         """A prompt of these blocks was sent."""
         if not blocks:
             return
         followed = self._followed
-        for end in range(len(blocks) - 2, -1, -1):
-            if blocks[end] in followed:
-                if followed[blocks[end]] is None:
-                    followed[blocks[end]] = blocks[end + 1]
-                break
+        end = self._last_end(blocks)
+        if end is not None and followed[blocks[end]] is None:
+            followed[blocks[end]] = blocks[end + 1]
         followed.setdefault(blocks[-1], None)
         followed.move_to_end(blocks[-1])
         if len(followed) > self._limit:
             followed.popitem(last=False)
+
+    def _last_end(self, blocks: Sequence[BlockHash]) -> int | None:
+        """Index of the last block, but for the very last, at which an earlier prompt ended."""
+        ends = map(self._followed.__contains__, islice(reversed(blocks), 1, None))
+        return next(compress(range(len(blocks) - 2, -1, -1), ends), None)

@@ -15,9 +15,10 @@ from routing.history import RouteHistory
 from routing.index import PrefixIndex
 from routing.load import Report
 from routing.policies import Policy, PrefixSource
+from routing.pricing import Matches
 from routing.reuse import ReuseChance
 from routing.room import Room
-from routing.router import Matches, Router
+from routing.router import Router
 from routing.stakes import Stakes
 from routing.types import BlockHash, EngineId, Namespace, ReplicaId, Tier
 

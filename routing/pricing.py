@@ -1,0 +1,142 @@
+"""What a request finds at each engine, and what it costs there: the candidates of a decision.
+
+Runs once for each engine and request, so what all engines have in common is worked out before the loop over them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from routing.cost import NOTHING_AT_STAKE, predict
+from routing.decision import Candidate, Prompt, RouteRequest
+from routing.fit import SpeedFit
+from routing.fleet import Engine
+from routing.fresh import FreshRoutes
+from routing.shared import NOTHING_SHARED, SharedPrefix
+from routing.stakes import Stakes
+from routing.types import BlockHash, EngineId, Namespace, PrefixMatch
+
+Matches = Sequence[Mapping[EngineId, PrefixMatch]]
+"""For each prompt of a request, what each engine holds of it; empty where the prompts are not matched."""
+
+NOTHING_HELD = PrefixMatch(0, 0)
+
+
+class _Asked(NamedTuple):
+    """A prompt as all engines of one namespace see it."""
+
+    blocks: Sequence[BlockHash]
+    match: Mapping[EngineId, PrefixMatch]
+    reusable: int
+    """of its tokens, those that a cache can spare"""
+    most: int
+    """blocks that lie in them"""
+    continued: int
+    """leading blocks that are a whole earlier prompt, which this one alone goes on from"""
+    repeated: int
+    """leading blocks that a prompt before it in the same request begins with"""
+    shared: SharedPrefix
+
+
+class _Found(NamedTuple):
+    """What a request finds at one engine, all prompts together."""
+
+    l0: int
+    """tokens in GPU memory"""
+    l1: int
+    """tokens in GPU or host memory"""
+    l2: int
+    """tokens beyond those from shared storage"""
+    loading_l2: float
+    """seconds that these take"""
+    new_blocks: int
+    left: int
+    """blocks of earlier turns that this engine does not hold as a whole"""
+
+
+class Pricing:
+    """Makes candidates of engines.
+
+    fresh: credits to engines just chosen. fit: how fast each engine is. stakes: what others have at stake.
+    """
+
+    def __init__(self, fresh: FreshRoutes, fit: SpeedFit, stakes: Stakes) -> None:
+        self._fresh = fresh
+        self._fit = fit
+        self._stakes = stakes
+
+    def candidates(
+        self,
+        request: RouteRequest,
+        matches: Matches,
+        shared: Sequence[SharedPrefix],
+        engines: Sequence[Engine],
+        waiting_prompt: float,
+        now: float,
+    ) -> Sequence[Candidate]:
+        """The engines, in their order, with what the request finds and costs there.
+
+        shared: for each prompt what lies in shared storage; empty where that was not asked. engines: at least one.
+        waiting_prompt: as for `predict`.
+        """
+        tokens = request.tokens
+        if not matches:
+            return [self._unmatched(engine, tokens, waiting_prompt) for engine in engines]
+        standing = self._stakes.standing(engines, now)
+        views: dict[Namespace, Sequence[_Asked]] = {}
+        candidates = []
+        for engine, share in zip(engines, standing.shares, strict=True):
+            view = views.get(engine.namespace)
+            if view is None:
+                view = views[engine.namespace] = self._view(request.prompts, matches, shared, engine.namespace)
+            l0, l1, l2, loading_l2, new_blocks, left = self._find(engine, view, now)
+            profile = self._fit.profile(engine.id)
+            stake = self._stakes.of(engine, profile, new_blocks, left, share, standing, now)
+            prediction = predict(profile, engine.load, l0, l1, tokens, waiting_prompt, l2, loading_l2, stake)
+            candidates.append(Candidate(engine.id, engine.load, l0, l1, tokens, prediction, l2))
+        return candidates
+
+    def _unmatched(self, engine: Engine, tokens: int, waiting_prompt: float) -> Candidate:
+        profile = self._fit.profile(engine.id)
+        prediction = predict(profile, engine.load, 0, 0, tokens, waiting_prompt, 0, 0.0, NOTHING_AT_STAKE)
+        return Candidate(engine.id, engine.load, 0, 0, tokens, prediction)
+
+    def _view(
+        self, prompts: Sequence[Prompt], matches: Matches, shared: Sequence[SharedPrefix], namespace: Namespace
+    ) -> Sequence[_Asked]:
+        view = []
+        stored = shared or [NOTHING_SHARED] * len(matches)
+        for prompt, match, in_storage in zip(prompts, matches, stored, strict=True):
+            blocks = prompt.chains.get(namespace, ())
+            # vLLM always computes a prompt's last token, so a block that holds it is not a hit.
+            reusable = max(0, prompt.tokens - 1) if prompt.whole else prompt.tokens
+            continued = self._stakes.continued(blocks)
+            repeated = prompt.repeated.get(namespace, 0)
+            most = reusable // namespace.block_size
+            view.append(_Asked(blocks, match, reusable, most, continued, repeated, in_storage))
+        return view
+
+    def _find(self, engine: Engine, view: Sequence[_Asked], now: float) -> _Found:
+        id, size = engine.id, engine.namespace.block_size
+        credited = id in self._fresh
+        l0 = l1 = l2 = new_blocks = left = 0
+        loading_l2 = 0.0
+        for blocks, match, reusable, most, continued, repeated, shared in view:
+            in_gpu, in_any = match.get(id, NOTHING_HELD)
+            if credited:
+                in_gpu = self._fresh.extend(id, blocks, in_gpu, now)
+            in_gpu = max(in_gpu, repeated)
+            in_any = max(in_any, in_gpu)
+            gpu = host = 0
+            if in_any:
+                again = engine.recomputed_blocks
+                gpu, host = max(0, min(in_gpu, most) - again) * size, max(0, min(in_any, most) - again) * size
+                l0 += gpu
+                l1 += host
+            if shared.tokens:
+                beyond = shared.beyond(gpu, host, reusable)
+                l2 += beyond
+                loading_l2 += shared.load(host, beyond)
+            new_blocks += len(blocks) - in_gpu
+            if in_any < continued:
+                left += continued
+        return _Found(l0, l1, l2, loading_l2, new_blocks, left)
