@@ -183,7 +183,10 @@ class Chooser:
         start = unstored_start(request, matches, shared) if self._flights else None
         if self._flights and request.replica is None:
             request = request._replace(replica=self._flights.follow(start, now))
-        decision = self._router.route(request, matches, policy, now, excluding, shared)
+        if not matches and self.reads_for(policy).source is PrefixSource.NONE:
+            decision = self._router.route_by_load(request, policy, excluding)
+        else:
+            decision = self._router.route(request, matches, policy, now, excluding, shared)
         if self._shadow:
             self._shadow.judge(request.model or "", decision, request.session)
         if self._flights:

@@ -94,6 +94,10 @@ class Prediction(NamedTuple):
         return queue + decode + load + shared + prefill + room + work + moving
 
 
+UNPREDICTED = Prediction(0.0, 0.0, 0.0, 0.0)
+"""Of a choice that does not depend on it."""
+
+
 class Stake(NamedTuple):
     """What others have at stake in a placement. Nothing, by default."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence, Set
 
-from routing.cost import predict
+from routing.cost import UNPREDICTED, predict
 from routing.decision import Candidate, Decision, Prompt, RouteRequest
 from routing.errors import NoReplicaAvailable, UnknownModel
 from routing.fit import SpeedFit
@@ -35,6 +35,7 @@ class Router:
         self._pricing = Pricing(fresh, fit, stakes)
         self._seen = Seen(_SEEN_BLOCKS)
         self._mean_new_tokens = 0.0
+        self._by_load: dict[str | None, tuple[Sequence[Engine], Sequence[Candidate]]] = {}
 
     def candidates(
         self,
@@ -49,10 +50,7 @@ class Router:
         shared: for each prompt what lies in shared storage; empty where that was not asked.
         Raises UnknownModel, NoReplicaAvailable.
         """
-        serving = self._fleet.serving(request.model)
-        if not serving and request.model is not None and len(self._fleet):
-            raise UnknownModel(request.model)
-        eligible = [engine for engine in serving if engine.id.replica not in excluding]
+        eligible = [engine for engine in self._serving(request.model) if engine.id.replica not in excluding]
         if not eligible:
             raise NoReplicaAvailable(request.model)
         bound = [engine for engine in eligible if engine.id.replica == request.replica]
@@ -91,6 +89,25 @@ class Router:
             self._mean_new_tokens += 0.05 * (decision.new_tokens - self._mean_new_tokens)
         return decision
 
+    def route_by_load(self, request: RouteRequest, policy: Policy, excluding: Set[ReplicaId] = frozenset()) -> Decision:
+        """Choose for a policy that looks at nothing but names and loads, so nothing is predicted for it.
+
+        Raises UnknownModel, NoReplicaAvailable.
+        """
+        serving = self._serving(request.model)
+        engines, candidates = self._by_load.get(request.model, ((), ()))
+        if engines is not serving:  # the fleet has changed, or its list is new each time
+            candidates = [Candidate(engine.id, engine.load, 0, 0, 0, UNPREDICTED) for engine in serving]
+            self._by_load[request.model] = serving, candidates
+        if excluding:
+            candidates = [candidate for candidate in candidates if candidate.engine.replica not in excluding]
+        if request.replica is not None:
+            candidates = [each for each in candidates if each.engine.replica == request.replica] or candidates
+        if not candidates:
+            raise NoReplicaAvailable(request.model)
+        chosen, reason = policy.choose(candidates, request.session)
+        return Decision(chosen.engine, policy.name, reason, request.tokens, 0, None, UNPREDICTED, candidates)
+
     def queue(self, engine: Engine) -> float:
         """Seconds that one more prompt would wait there, as predicted, until its own prefill begins."""
         return predict(self._fit.profile(engine.id), engine.load, 0, 0, 0, self._mean_new_tokens).queue
@@ -102,6 +119,12 @@ class Router:
     def began(self, decision: Decision, now: float) -> None:
         """The request has its first token: what it computed is held, and events tell of it."""
         self._fresh.began(decision.engine, decision.credited, now)
+
+    def _serving(self, model: str | None) -> Sequence[Engine]:
+        serving = self._fleet.serving(model)
+        if not serving and model is not None and len(self._fleet):
+            raise UnknownModel(model)
+        return serving
 
     def _reusable(self, id: EngineId, prompts: Sequence[Prompt]) -> int:
         engine = self._fleet.get(id)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from gateway.decisions import Record
 from gateway.reading import Reading
+from routing.cost import UNPREDICTED
 from routing.decision import Candidate
 
 _MS = 1e3
@@ -44,7 +45,7 @@ def summary(record: Record) -> Mapping[str, object]:
         "prompt_tokens": decision.prompt_tokens or (usage.prompt_tokens if usage else None),
         "predicted": {
             "cached_tokens": decision.cached_tokens,
-            "ttft_ms": round(decision.prediction.ttft * _MS, 3),
+            "ttft_ms": None if decision.prediction is UNPREDICTED else round(decision.prediction.ttft * _MS, 3),
         },
         "runner_up": _runner_up(decision.candidates, chosen),
         "outcome": {
@@ -71,7 +72,7 @@ def _ranked(candidates: Sequence[Candidate]) -> Sequence[Candidate]:
 def _runner_up(candidates: Sequence[Candidate], chosen: Candidate) -> Mapping[str, object] | None:
     """The best of the others, and how much more it would have cost; less than nothing where cost did not decide."""
     others = [candidate for candidate in candidates if candidate.engine != chosen.engine]
-    if not others:
+    if not others or chosen.prediction is UNPREDICTED:
         return None
     best = min(others, key=lambda candidate: candidate.prediction.cost)
     margin = best.prediction.cost - chosen.prediction.cost
@@ -89,7 +90,9 @@ def _candidate(candidate: Candidate) -> Mapping[str, object]:
             "l2": candidate.l2,
             "prefill": candidate.prompt - candidate.held,
         },
-        "predicted_ms": {
+        "predicted_ms": {}
+        if prediction is UNPREDICTED
+        else {
             "ttft": round(prediction.ttft * _MS, 3),
             "cost": round(prediction.cost * _MS, 3),
             **{term: round(value * _MS, 3) for term, value in prediction._asdict().items()},

@@ -12,7 +12,7 @@ class PrefixSource(Enum):
     """Where a policy's knowledge of prefixes comes from."""
 
     NONE = "none"
-    """it needs none, so the prompt is not tokenized for it"""
+    """it needs none, so the prompt is not tokenized for it and nothing is predicted"""
     EVENTS = "events"
     HISTORY = "history"
     """the gateway's own decisions"""

@@ -2,7 +2,7 @@ from random import Random
 
 import pytest
 
-from routing.cost import PROFILES
+from routing.cost import PROFILES, UNPREDICTED
 from routing.decision import Prompt, RouteRequest
 from routing.errors import NoReplicaAvailable, UnknownModel
 from routing.fit import SpeedFit
@@ -128,6 +128,27 @@ def test_a_prompt_that_was_not_read_has_no_prediction() -> None:
     world = World()
     decision = world.router.route(RouteRequest("m"), (), world.kv_aware, 0.0)
     assert (decision.cached_tokens, decision.prompt_tokens) == (None, 0)
+
+
+def test_policies_that_go_by_load_choose_among_the_same_engines_without_predictions() -> None:
+    world = World()
+    by_turns = POLICIES["round-robin"](Random(0))
+
+    def chosen(*excluding: ReplicaId, bound: ReplicaId | None = None) -> EngineId:
+        asked = RouteRequest("m", replica=bound)
+        decision = world.router.route_by_load(asked, by_turns, set(excluding))
+        assert (decision.cached_tokens, decision.prediction) == (None, UNPREDICTED)
+        return decision.engine
+
+    assert {chosen(), chosen()} == {A, B}
+    assert chosen(A.replica) == B
+    assert [chosen(bound=A.replica) for _ in range(2)] == [A, A]
+    world.fleet.leave(A.replica)
+    assert chosen(bound=A.replica) == B
+    with pytest.raises(NoReplicaAvailable):
+        chosen(B.replica)
+    with pytest.raises(UnknownModel):
+        world.router.route_by_load(RouteRequest("other"), by_turns)
 
 
 def test_an_unknown_model_is_told_from_one_whose_replicas_are_away() -> None:
