@@ -146,9 +146,9 @@ class Gateway:
         self._traffic = TrafficLog(config.traffic_log, self.metrics.registry) if config.traffic_log else None
         if self._traffic:
             listeners.append(self._traffic.add)
-        accounts = Accounts(self.metrics, self._chooser.miscounted, listeners)
+        self._accounts = Accounts(self.metrics, self._chooser.miscounted, listeners)
         forwarder = Forwarder(
-            self._fleet, self._membership, accounts, router.began, router.withdraw, Credentials(config), monotonic
+            self._fleet, self._membership, self._accounts, router.began, router.withdraw, Credentials(config), monotonic
         )
         attempts = Attempts(self._chooser, forwarder, self.health, config.limits, self.metrics, random, monotonic)
         self._admission = admission(config, self.metrics, monotonic)
@@ -170,7 +170,7 @@ class Gateway:
 
         def forget(replica: ReplicaId) -> None:
             self.metrics.forget(replica)
-            accounts.forget()
+            self._accounts.forget()
 
         self._discovery = DiscoveryParts(config.discovery, group, self._make_watch, self.health.drain, forget)
         self.metrics.registry.register(self._discovery.collector)
@@ -221,6 +221,7 @@ class Gateway:
         self._canary_task.cancel()
         if self._l2:
             self._l2.close()
+        self._accounts.settle()
         self._requests.flush()
         if self._traffic:
             self._traffic.close()

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import Executor
 from functools import partial
 from random import Random
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from gateway.api.parse import document
 from gateway.config import Config
@@ -33,7 +35,7 @@ _INLINE_BYTES = 8192
 """Bodies up to this size are read on the event loop: it takes less than the way to a thread and back."""
 
 
-class Found(NamedTuple):
+class Found(msgspec.Struct, frozen=True):
     """What is held and stored of a request's prompts."""
 
     matches: Matches = ()
@@ -179,7 +181,7 @@ class Chooser:
         excluding: Set[ReplicaId] = frozenset(),
     ) -> Decision:
         """Choose. found: from `look_up`. now: seconds of a monotonic clock. Raises RoutingError."""
-        matches, shared, tokens, salt = found
+        matches, shared, tokens = found.matches, found.shared, found.tokens
         start = unstored_start(request, matches, shared) if self._flights else None
         if self._flights and request.replica is None:
             request = request._replace(replica=self._flights.follow(start, now))
@@ -192,7 +194,7 @@ class Chooser:
         if self._flights:
             self._flights.begin(start, decision.engine, now)
         if self._prefetcher is not None and decision.l2_tokens and len(tokens) == 1:
-            self._prefetcher.consider(request.model or "", decision, tokens[0][: shared[0].tokens], salt)
+            self._prefetcher.consider(request.model or "", decision, tokens[0][: shared[0].tokens], found.salt)
         engine = self._fleet.get(decision.engine)
         assert engine is not None
         by_events = policy.source is PrefixSource.EVENTS and engine.id not in self._fleet.unjudged

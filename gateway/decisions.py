@@ -4,14 +4,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import NamedTuple
+
+import msgspec
 
 from gateway.relay.account import Ended
 from gateway.relay.usage import Usage
 from routing.decision import Decision
 
 
-class Record(NamedTuple):
+class Record(msgspec.Struct, frozen=True):
     """One request that is over. Holds nothing of its text or tokens."""
 
     id: str

@@ -1,7 +1,8 @@
 """What a request's body says to the choice: its prompts as token ids and blocks."""
 
 from collections.abc import Callable, Sequence, Set
-from typing import NamedTuple
+
+import msgspec
 
 from gateway.api.parse import document
 from gateway.prompt.reader import PromptReader
@@ -11,7 +12,7 @@ from routing.decision import Prompt, RouteRequest
 from routing.types import BlockHash, Namespace
 
 
-class Reading(NamedTuple):
+class Reading(msgspec.Struct, frozen=True):
     """What a request's body says to the choice."""
 
     route: RouteRequest

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import TextIO
 
 import msgspec
@@ -12,61 +13,89 @@ from gateway.relay.account import Ended
 _HELD_SECONDS = 0.1
 
 
+class _Line(msgspec.Struct, gc=False):
+    """Never text, tokens or keys. Times but the first are seconds."""
+
+    time: str
+    level: str
+    logger: str
+    id: str
+    model: str
+    tenant: str
+    path: str
+    replica: str
+    engine: int
+    policy: str
+    outcome: str
+    status: int
+    prompt: int | None
+    completion: int | None
+    cached: int | None
+    predicted: int | None
+    overhead: float
+    ttft: float | None
+    itl: float | None
+    duration: float
+    reason: str
+
+
 class RequestLog:
     """The one line of each request, in the same form as all others (json or text), at level INFO.
 
-    Lines are held for a tenth of a second and written together: through `logging`, one by one, they would cost a fifth
-    of what a request does. Belongs to the event loop.
+    Lines are held for a tenth of a second and then made and written together: through `logging`, one by one, they would
+    cost a fifth of what a request does. Belongs to the event loop.
     """
 
     def __init__(self, stream: TextIO, form: str) -> None:
         self._stream = stream
-        self._line = _json if form == "json" else _text
+        self._text = _json if form == "json" else _plain
         self._times = Times()
-        self._lines: list[str] = []
+        self._lines: list[_Line] = []
 
     def write(self, ended: Ended) -> None:
         """Add a request's line."""
         if not self._lines:
             asyncio.get_running_loop().call_later(_HELD_SECONDS, self.flush)
-        self._lines.append(self._line(self._times.text(time.time()), ended))
+        self._lines.append(_line(self._times.text(time.time()), ended))
 
     def flush(self) -> None:
         """Write what is held."""
         lines, self._lines = self._lines, []
-        self._stream.write("".join(lines))
+        self._stream.write(self._text(lines))
         self._stream.flush()
 
 
-def _fields(ended: Ended) -> dict[str, object]:
-    """Never text, tokens or keys."""
-    inbound, decision, usage = ended.inbound, ended.decision, ended.outcome.usage
-    return {
-        "id": inbound.id,
-        "model": inbound.model,
-        "tenant": inbound.tenant,
-        "path": inbound.client.path,
-        "replica": decision.engine.replica,
-        "engine": decision.engine.rank,
-        "policy": decision.policy,
-        "outcome": ended.how,
-        "status": ended.outcome.status,
-        "prompt": usage.prompt_tokens if usage else None,
-        "completion": usage.completion_tokens if usage else None,
-        "cached": usage.cached_tokens if usage else None,
-        "predicted": decision.cached_tokens,
-        "overhead": round(ended.overhead, 6),
-        "ttft": None if ended.ttft is None else round(ended.ttft, 4),
-        "itl": None if ended.itl is None else round(ended.itl, 5),
-        "duration": round(ended.duration, 4),
-        "reason": decision.reason,
-    }
+def _line(time: str, ended: Ended) -> _Line:
+    inbound, decision, outcome = ended.inbound, ended.decision, ended.outcome
+    engine, usage = decision.engine, outcome.usage
+    return _Line(
+        time, "INFO", "kvgate.request", inbound.id, inbound.model, inbound.tenant, inbound.client.path, engine.replica,
+        engine.rank, decision.policy, ended.how, outcome.status,
+        usage.prompt_tokens if usage is not None else None,
+        usage.completion_tokens if usage is not None else None,
+        usage.cached_tokens if usage is not None else None,
+        decision.cached_tokens, _short(ended.overhead), _shorter(ended.ttft), _shorter(ended.itl),
+        _short(ended.duration), decision.reason,
+    )  # fmt: skip
 
 
-def _json(time: str, ended: Ended) -> str:
-    line = {"time": time, "level": "INFO", "logger": "kvgate.request", **_fields(ended)}
-    return msgspec.json.encode(line).decode() + "\n"
+def _short(seconds: float) -> float:
+    """To the microsecond; `round` takes ten times as long."""
+    return int(seconds * 1e6 + 0.5) / 1e6
 
 
-def _text(time: str, ended: Ended) -> str:
-    return f"{time} INFO kvgate.request {' '.join(f'{key}={value}' for key, value in _fields(ended).items())}\n"
+def _shorter(seconds: float | None) -> float | None:
+    return None if seconds is None else _short(seconds)
+
+
+def _json(lines: Sequence[_Line]) -> str:
+    return msgspec.json.Encoder().encode_lines(lines).decode()
+
+
+def _plain(lines: Sequence[_Line]) -> str:
+    return "".join(map(_plain_line, lines))
+
+
+def _plain_line(line: _Line) -> str:
+    time, level, logger, *fields = msgspec.structs.asdict(line).items()
+    return f"{time[1]} {level[1]} {logger[1]} {' '.join(f'{key}={value}' for key, value in fields)}\n"

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+import msgspec
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -84,7 +85,8 @@ def create_admin(
             policy = chooser.policy(body.model, request.headers.get("x-kvgate-policy"))
             reading = await chooser.request(endpoint, body.model, raw)
             fields = {name.lower(): value for name, value in request.headers.raw}
-            reading = reading._replace(route=reading.route._replace(session=session(fields, body)))
+            route = reading.route._replace(session=session(fields, body))
+            reading = msgspec.structs.replace(reading, route=route)
             found = await chooser.explain(reading, policy, now(), tags_of(body.kv_transfer_params))
             return JSONResponse(explanation(reading, policy.name, *found))
         except (BadRequest, RoutingError, ValueError) as exc:

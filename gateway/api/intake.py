@@ -3,7 +3,6 @@
 import asyncio
 import zlib
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import msgspec
 
@@ -31,7 +30,7 @@ class Asked:
     model: str | None = None
 
 
-class Intake(NamedTuple):
+class Intake(msgspec.Struct, frozen=True):
     """A request's body: the fields that count, the text that they are in, the bytes that came."""
 
     body: Body

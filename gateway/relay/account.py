@@ -1,9 +1,11 @@
 """What is counted when a request ends: metrics, and the prediction against the truth."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import NamedTuple
+
+import msgspec
 
 from gateway.metrics import Metrics
 from gateway.relay.inbound import Inbound
@@ -14,7 +16,7 @@ from routing.decision import Decision
 logger = logging.getLogger(__name__)
 
 
-class Ended(NamedTuple):
+class Ended(msgspec.Struct, frozen=True):
     """A request that a replica answered, when all of it is over: what there is to tell about it."""
 
     inbound: Inbound
@@ -32,12 +34,25 @@ class Ended(NamedTuple):
     """seconds between two tokens of a stream, on average; None where its tokens were not counted"""
 
 
+class _Entry(msgspec.Struct, gc=False):
+    """What is known of a request at the moment when it ends."""
+
+    inbound: Inbound
+    decision: Decision
+    block_size: int
+    outcome: Outcome
+    begun: float
+    now: float
+
+
 class Accounts:
-    """Keeps the books of forwarded requests.
+    """Keeps the books of forwarded requests: once in each turn of the event loop, for all that ended in it.
+
+    So what is counted here is not fetched into the processor's caches anew for each of them.
 
     on_miscount: called with the model of a prompt that the engine counted otherwise than the gateway: their tokens
     differ, so what is predicted for it can't be trusted.
-    listeners: called with each request that ended, in the event loop; they must be quick and must not raise.
+    listeners: called with each request that ended, in their order; they must be quick and must not raise.
     """
 
     def __init__(
@@ -47,6 +62,8 @@ class Accounts:
         self._on_miscount = on_miscount
         self._listeners = listeners
         self._books = cache(partial(_Book, metrics))
+        self._loop = asyncio.get_running_loop()
+        self._entries: list[_Entry] = []
 
     def forget(self) -> None:
         """Look every series up again: some have ended."""
@@ -59,6 +76,20 @@ class Accounts:
 
         begun: when the connection to the replica was asked for; now: both in seconds of `inbound.arrived`'s clock.
         """
+        if not self._entries:
+            self._loop.call_soon(self.settle)
+        self._entries.append(_Entry(inbound, decision, block_size, outcome, begun, now))
+
+    def settle(self) -> None:
+        """Enter what has ended."""
+        entries, self._entries = self._entries, []
+        ended = [self._enter(entry) for entry in entries]
+        for listener in self._listeners:
+            for each in ended:
+                listener(each)
+
+    def _enter(self, entry: _Entry) -> Ended:
+        inbound, decision, outcome, now = entry.inbound, entry.decision, entry.outcome, entry.now
         book = self._books(inbound.model, decision.policy, decision.engine.replica)
         failed = outcome.failed or outcome.status >= 500
         how = "engine_error" if failed and outcome.ending is Ending.COMPLETE else outcome.ending.value
@@ -66,7 +97,7 @@ class Accounts:
         ttft = None if outcome.first_byte_at is None else outcome.first_byte_at - inbound.arrived
         book.requests(how, outcome.status).inc()
         book.duration.observe(duration)
-        overhead = begun - inbound.arrived - inbound.waited
+        overhead = entry.begun - inbound.arrived - inbound.waited
         book.overhead.observe(overhead)
         itl = _itl(outcome, now)
         if itl is not None:
@@ -74,11 +105,8 @@ class Accounts:
         if ttft is not None:
             book.ttft.observe(ttft)
         if outcome.usage is not None:
-            self._compare(book, inbound, decision, block_size, outcome.usage)
-        if self._listeners:
-            ended = Ended(inbound, decision, outcome, how, ttft, duration, overhead, itl)
-            for listener in self._listeners:
-                listener(ended)
+            self._compare(book, inbound, decision, entry.block_size, outcome.usage)
+        return Ended(inbound, decision, outcome, how, ttft, duration, overhead, itl)
 
     def _compare(self, book: "_Book", inbound: Inbound, decision: Decision, block_size: int, usage: Usage) -> None:
         book.prompt_tokens.inc(usage.prompt_tokens)

@@ -13,7 +13,7 @@ _CLIENTS_KEY = (b"authorization", b"x-api-key")
 
 
 class Credentials:
-    """withheld: headers of clients that no replica gets to see."""
+    """withheld: headers of clients that no replica gets to see, in lower case."""
 
     def __init__(self, config: Config) -> None:
         common = config.upstream_api_key
@@ -24,7 +24,7 @@ class Credentials:
             if replica.api_key is not None
         }
         ours = config.admission is not None and config.admission.asks_for_keys
-        self.withheld = _CLIENTS_KEY if ours else ()
+        self.withheld = frozenset(_CLIENTS_KEY if ours else ())
 
     def key(self, replica: ReplicaId) -> str | None:
         """What the replica wants to see, if it wants anything."""

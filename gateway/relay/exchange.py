@@ -20,8 +20,9 @@ class Line(Protocol):
 
     full: bool
     peer: Peer
+    write: Callable[[bytes], None]
+    """drops what is written after the end"""
 
-    def write(self, data: bytes) -> None: ...
     async def drain(self) -> None: ...
     def resume(self) -> None: ...
     def answered(self, exchange: "Exchange") -> None: ...
@@ -171,7 +172,17 @@ class Exchange:
             return
         if self.complete:
             raise RuntimeError("the answer is complete already")
-        data = self._framed(data, more) if not self._bodiless else b""
+        if self._chunked:
+            if data:
+                data = b"%x\r\n%b\r\n" % (len(data), data)
+            if not more:
+                data += b"0\r\n\r\n"
+        elif self._bodiless:
+            data = b""
+        elif self._left is not None:
+            self._left -= len(data)
+            if self._left < 0 or (self._left and not more):
+                raise RuntimeError("the answer's body has not the length that its head says")
         if self._head:
             data, self._head = self._head + data, b""
         if data:
@@ -219,17 +230,6 @@ class Exchange:
         self.buffered = 0
         self._wake()
         self._line.answered(self)
-
-    def _framed(self, body: bytes, more: bool) -> bytes:
-        """A part of the answer's body as it goes on the wire."""
-        if self._chunked:
-            data = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
-            return data if more else data + b"0\r\n\r\n"
-        if self._left is not None:
-            self._left -= len(body)
-            if self._left < 0 or (self._left and not more):
-                raise RuntimeError("the answer's body has not the length that its head says")
-        return body
 
     def _give_up(self) -> None:
         if self.started and not self._head:

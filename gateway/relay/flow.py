@@ -25,3 +25,7 @@ class Flow(asyncio.Protocol):
         """Wait until the other side has taken what was written, or has gone."""
         self._writable = self._loop.create_future()
         await self._writable
+
+
+def dropped(data: bytes) -> None:
+    """Where to write to who has gone: uvloop takes a late write amiss."""

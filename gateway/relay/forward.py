@@ -7,14 +7,15 @@ from gateway.relay.account import Accounts
 from gateway.relay.busy import busy
 from gateway.relay.credentials import Credentials
 from gateway.relay.deadline import answered_within, ended_within
-from gateway.relay.forwarded import VIA, forwarded
-from gateway.relay.headers import request_headers
+from gateway.relay.forwarded import FORWARDED, VIA, forwarded
+from gateway.relay.headers import NOT_FORWARDED, request_headers
 from gateway.relay.inbound import Inbound
 from gateway.relay.pool import Pool
 from gateway.relay.response import Outcome, Relay
+from gateway.relay.upstream import RawHeaders
 from gateway.relay.watch import ClientWatch
 from routing.decision import Decision
-from routing.fleet import Fleet, Lease
+from routing.fleet import Engine, Fleet, Lease
 from routing.types import ReplicaId
 
 RANK_HEADER = b"x-data-parallel-rank"
@@ -53,6 +54,7 @@ class Forwarder:
         self._pools = pools
         self._accounts = accounts
         self._credentials = credentials
+        self._dropped = NOT_FORWARDED | FORWARDED | credentials.withheld | {b"x-request-id"}
         self._now = now
 
     async def forward(
@@ -83,23 +85,7 @@ class Forwarder:
 
         try:
             pool = self._pools.pool(decision.engine.replica)
-            own = [(b"x-request-id", inbound.id.encode("latin-1")), *forwarded(client)]
-            own += self._credentials.headers(decision.engine.replica)
-            if engine.replica.ranks > 1:
-                own.append((RANK_HEADER, b"%d" % decision.engine.rank))
-            length = None if client.method == "GET" else len(inbound.body)
-            if inbound.upload is not None:
-                length = inbound.upload.length
-                if length is None:
-                    own.append((b"transfer-encoding", b"chunked"))
-            headers = request_headers(
-                client.headers,
-                authority=pool.authority,
-                length=length,
-                plain=inbound.hide_usage,
-                withheld=self._credentials.withheld,
-                extra=own,
-            )
+            headers = self._headers(inbound, engine, pool.authority)
             begun = self._now()
             with watch:
                 method = client.method.encode("ascii")
@@ -131,6 +117,25 @@ class Forwarder:
                 self._withdraw(decision)
         self._accounts.ended(inbound, decision, engine.namespace.block_size, outcome, begun, self._now())
         return outcome
+
+    def _headers(self, inbound: Inbound, engine: Engine, authority: bytes) -> RawHeaders:
+        client, dropped = inbound.client, self._dropped
+        own = [(b"x-request-id", inbound.id.encode("latin-1")), *forwarded(client)]
+        key = self._credentials.headers(engine.id.replica)
+        if key:
+            own += key
+            dropped |= {name for name, _ in key}
+        if engine.replica.ranks > 1:
+            own.append((RANK_HEADER, b"%d" % engine.id.rank))
+            dropped |= {RANK_HEADER}
+        if inbound.hide_usage:
+            dropped |= {b"accept-encoding"}  # the gateway will look into the answer
+        length = None if client.method == "GET" else len(inbound.body)
+        if inbound.upload is not None:
+            length = inbound.upload.length
+            if length is None:
+                own.append((b"transfer-encoding", b"chunked"))
+        return request_headers(client.headers, authority=authority, length=length, dropped=dropped, extra=own)
 
 
 def decision_headers(inbound: Inbound, decision: Decision) -> list[tuple[bytes, bytes]]:

@@ -5,7 +5,9 @@ from gateway.relay.upstream import RawHeaders
 
 VIA = b"1.1 kvgate"
 
-_OURS = frozenset((b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host", b"via", b"host"))
+FORWARDED = frozenset((b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host", b"via"))
+"""What a client may say of the way so far, in lower case."""
+_KEPT = FORWARDED | {b"host"}
 
 
 def forwarded(client: Client) -> RawHeaders:
@@ -13,11 +15,17 @@ def forwarded(client: Client) -> RawHeaders:
 
     Names in lower case, each once.
     """
+    address, scheme = client.peer
+    if FORWARDED.isdisjoint(client.fields):
+        headers = [(b"x-forwarded-for", address), (b"x-forwarded-proto", scheme), (b"via", VIA)]
+        host = client.fields.get(b"host")
+        if host:
+            headers.append((b"x-forwarded-host", host))
+        return headers
     had: dict[bytes, bytes] = {}
     for name, value in client.headers:
-        if name in _OURS:
+        if name in _KEPT:
             had[name] = had[name] + b", " + value if name in had and name != b"host" else value
-    address, scheme = client.peer
     headers = [
         (b"x-forwarded-for", had[b"x-forwarded-for"] + b", " + address if b"x-forwarded-for" in had else address),
         (b"x-forwarded-proto", had.get(b"x-forwarded-proto") or scheme),

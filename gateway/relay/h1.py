@@ -188,9 +188,10 @@ class Connection(Flow):
         if parts:
             data = parts[0] if len(parts) == 1 else b"".join(parts)
             parts.clear()
-            response.feed(data)
             self._between = 0
-            if response.buffered > self._limits.buffer_bytes and not self._paused and self._transport is not None:
+            if response.feed(data):
+                self._deadline.set(self._limits.read)
+            elif response.buffered > self._limits.buffer_bytes and not self._paused and self._transport is not None:
                 self._paused = True
                 self._transport.pause_reading()
         elif not response.ended:

@@ -1,14 +1,14 @@
 """Which headers cross the gateway, in either direction."""
 
-from functools import lru_cache
-
 from gateway.relay.upstream import RawHeaders
 
 # RFC 9110 7.6.1. Names are lower case here; uvicorn lowers a client's, replicas may spell as they like.
 _HOP_BY_HOP = frozenset(
     (b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade")
 )
-_NOT_FORWARDED = _HOP_BY_HOP | {b"host", b"content-length", b"expect", b"proxy-authorization", b"proxy-authenticate"}
+NOT_FORWARDED = _HOP_BY_HOP | {b"host", b"content-length", b"expect", b"proxy-authorization", b"proxy-authenticate"}
+"""What of a client's headers is never for replicas."""
+_NOT_RETURNED = _HOP_BY_HOP | {b"x-request-id", b"via"}
 _OWN_PREFIX = b"x-kvgate-"
 
 
@@ -35,19 +35,15 @@ def request_headers(
     *,
     authority: bytes,
     length: int | None,
-    plain: bool = False,
-    withheld: tuple[bytes, ...] = (),
+    dropped: frozenset[bytes] = NOT_FORWARDED,
     extra: RawHeaders = (),
 ) -> list[tuple[bytes, bytes]]:
     """A client's headers as the replica gets them: hop-by-hop and our own out, Host and Content-Length set right.
 
     headers: names in lower case. authority: the replica's. length: of the body in bytes, None for a request without.
-    plain: the gateway will look into the answer, so the client's Accept-Encoding must not get it compressed.
-    withheld: not for replicas, in lower case.
-    extra: set by the gateway; they replace the client's of the same names (lower case).
+    dropped: not for replicas, in lower case; `NOT_FORWARDED`, and what `extra` replaces.
+    extra: set by the gateway.
     """
-    also = (*withheld, b"accept-encoding") if plain else withheld
-    dropped = _union(_NOT_FORWARDED, also, tuple([name for name, _ in extra]))
     named: frozenset[bytes] = frozenset()
     kept = [(b"host", authority)]
     for pair in headers:
@@ -59,7 +55,7 @@ def request_headers(
             named = named.union(_named_by(pair[1]))
     if named:
         kept = [pair for pair in kept if pair[0] not in named]
-    kept += extra
+    kept.extend(extra)
     if length is not None:
         kept.append((b"content-length", b"%d" % length))
     return kept
@@ -68,22 +64,24 @@ def request_headers(
 def response_headers(
     headers: RawHeaders, *, keep_length: bool = True, extra: RawHeaders = ()
 ) -> list[tuple[bytes, bytes]]:
-    """A replica's headers as the client gets them: hop-by-hop out, `extra` in place of any of the same names.
+    """A replica's headers as the client gets them: hop-by-hop out, and what the gateway says itself, which is `extra`.
 
     keep_length: the body goes on unchanged.
     """
-    dropped = _union(_HOP_BY_HOP, () if keep_length else (b"content-length",), tuple([name for name, _ in extra]))
     named: frozenset[bytes] = frozenset()
     kept = []
     for name, value in headers:
         lower = name.lower()
-        if lower not in dropped:
-            kept.append((lower, value))
+        if lower not in _NOT_RETURNED:
+            if not lower.startswith(_OWN_PREFIX):
+                kept.append((lower, value))
         elif lower == b"connection":
             named = named.union(_named_by(value))
+    if not keep_length:
+        named |= {b"content-length"}
     if named:
         kept = [pair for pair in kept if pair[0] not in named]
-    kept += extra
+    kept.extend(extra)
     return kept
 
 
@@ -104,11 +102,6 @@ def ends_with_connection(headers: RawHeaders) -> bool:
         if lower == b"transfer-encoding" and b"chunked" in value.lower():
             return False
     return True
-
-
-@lru_cache(maxsize=64)
-def _union(always: frozenset[bytes], also: tuple[bytes, ...], extra: tuple[bytes, ...]) -> frozenset[bytes]:
-    return always.union(also, extra)
 
 
 def _named_by(connection: bytes) -> frozenset[bytes]:

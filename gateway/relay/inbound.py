@@ -1,14 +1,15 @@
 """A client's request as the relay sees it."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from gateway.relay.client import Client
 from gateway.relay.upload import Upload
 from routing.decision import Prompt
 
 
-class Inbound(NamedTuple):
+class Inbound(msgspec.Struct, frozen=True):
     """One request, read to its end."""
 
     client: Client

@@ -64,19 +64,16 @@ class Relay:
         self._upstream = upstream
         self._client = client
         self._clock = clock
-        self._extra = extra
         self._on_first_byte = on_first_byte
         self._first_byte_at: float | None = None
         self._answer: Answer | None = None
         self._sent = 0
-        kind, plain = b"", True
-        for name, value in upstream.headers:
-            lower = name.lower()
-            if lower == b"content-type":
-                kind = value
-            elif lower == b"content-encoding":
-                plain = False
+        self._headers = response_headers(upstream.headers, extra=extra)
+        fields = dict(self._headers)
+        kind, plain = fields.get(b"content-type", b""), b"content-encoding" not in fields
         self._tap = StreamTap(hide_usage=hide_usage and plain) if kind.startswith(b"text/event-stream") else None
+        if hide_usage and self._tap is not None:
+            self._headers = [pair for pair in self._headers if pair[0] != b"content-length"]
         self._readable = plain and kind.startswith(b"application/json") and upstream.status == 200
 
     async def run(self) -> Outcome:
@@ -101,13 +98,15 @@ class Relay:
 
     async def _pass_stream(self, tap: StreamTap) -> tuple[Ending, bytes | None]:
         upstream, client, clock = self._upstream, self._client, self._clock
+        look, write = tap.feed, client.write
 
         def take(data: bytes) -> bool:
             if self._first_byte_at is None:
                 self._note_first_byte(clock())
-            data = tap.feed(data)
+            data = look(data)
             if data:
-                self._write(data, more=True)
+                self._sent += len(data)
+                write(data, more=True)
             return not client.full
 
         self._start()
@@ -152,8 +151,7 @@ class Relay:
         return b"".join(parts)
 
     def _start(self) -> None:
-        upstream = self._upstream
-        self._client.start(upstream.status, response_headers(upstream.headers, extra=self._extra))
+        self._client.start(self._upstream.status, self._headers)
 
     def _write(self, data: bytes, *, more: bool) -> None:
         self._sent += len(data)

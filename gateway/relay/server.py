@@ -13,7 +13,7 @@ from gateway.relay.asgi import answerer, connection_scope, peer_of
 from gateway.relay.client import Peer
 from gateway.relay.connections import Connections
 from gateway.relay.exchange import Exchange
-from gateway.relay.flow import Flow
+from gateway.relay.flow import Flow, dropped
 from gateway.relay.patience import Patience
 
 
@@ -42,6 +42,7 @@ class ServerProtocol(Flow):
         self._patience = Patience(self._loop, self._connections, config.timeout_keep_alive, self._expired)
         self._parser: httptools.HttpRequestParser | None = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
+        self.write: Callable[[bytes], None] = dropped
         self._answer: Callable[[Exchange], Awaitable[None]] | None = None
         self._running: Exchange | None = None
         self._reading: Exchange | None = None
@@ -64,6 +65,7 @@ class ServerProtocol(Flow):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self.write = self._transport.write
         self._server.connections.add(cast(Any, self))
         scope = connection_scope(transport)
         self.peer = peer_of(scope)
@@ -94,6 +96,7 @@ class ServerProtocol(Flow):
                 self._patience.for_a_body(len(data), paused=self._paused)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.write = dropped
         self._server.connections.discard(cast(Any, self))
         if self._may_stay:
             self._connections.closed(self.peer[0])
@@ -151,10 +154,6 @@ class ServerProtocol(Flow):
 
     # the exchange's side
 
-    def write(self, data: bytes) -> None:
-        if self._transport is not None and not self._transport.is_closing():  # uvloop takes a late write amiss
-            self._transport.write(data)
-
     def resume(self) -> None:
         if self._paused and self._transport is not None and not self._transport.is_closing():
             self._paused = False
@@ -178,6 +177,7 @@ class ServerProtocol(Flow):
             self._server.tasks.discard(exchange.task)
 
     def cut(self) -> None:
+        self.write = dropped
         if self._transport is not None:
             self._transport.abort()
 
@@ -231,6 +231,7 @@ class ServerProtocol(Flow):
             self._reading.end_body()
 
     def _close(self) -> None:
+        self.write = dropped
         if self._transport is not None:
             self._transport.close()
 

@@ -9,7 +9,6 @@ _ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
 _EVENT = re.compile(rb".*?(?:\n\n|\n\r\n|\r\r)|.+", re.DOTALL)
 _LINE = re.compile(rb"\r\n|\n|\r")
 _DONE = re.compile(rb"(?:^|[\r\n])data: ?\[DONE\][ \t]*(?:[\r\n]|$)")
-_ERROR_MARKS = (b'"error"', b"event: error", b"event:error")
 _ERROR = re.compile(rb"(?:^|[\r\n])(?:event: ?error[\r\n]|data: ?\{\s*\"error\"\s*:)")
 _USAGE = re.compile(rb"\"usage\"\s*:\s*\{")
 _FINISH = b'"finish_reason":"'
@@ -59,9 +58,8 @@ class StreamTap:
 
     def feed(self, data: bytes) -> bytes:
         events = self._complete(data) if self._partial or not data.endswith(_ENDS) else data
-        if not events:
-            return b"" if self._hide else data
-        self._look(events)
+        if b'"usage"' in events or b"[DONE]" in events or b"error" in events:
+            self._look(events)
         if not self._hide:
             return data
         if _FINISH in events or b'"usage"' in events:
@@ -97,7 +95,7 @@ class StreamTap:
         at = events.rfind(b"[DONE]")
         if at >= 0 and _DONE.search(events, max(0, at - len("\ndata: "))):
             self.done = True
-        if any(mark in events for mark in _ERROR_MARKS) and _ERROR.search(events):
+        if b"error" in events and _ERROR.search(events):
             self.failed = True
 
     def _as_unasked(self, events: bytes, *, wait: bool = True) -> bytes:

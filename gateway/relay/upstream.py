@@ -86,15 +86,17 @@ class UpstreamResponse:
         self._waiter = self._loop.create_future()
         return self._waiter
 
-    def feed(self, data: bytes) -> None:
-        """A part of the body has come."""
-        if self.take is None or self.ended:
+    def feed(self, data: bytes) -> bool:
+        """A part of the body has come. Returns whether it was taken and more is waited for."""
+        take = self.take
+        if take is None or self.ended:
             self._parts.append(data)
             self.buffered += len(data)
-        elif not self.take(data):
-            self.take = None
-        elif self._source is not None:
-            self._source.expect()
+            return False
+        if take(data):
+            return True
+        self.take = None
+        return False
 
     def fail(self, error: Exception) -> None:
         """Nothing more will come, and it is not the end."""

@@ -2,6 +2,7 @@ import io
 import json
 
 from endings import candidate, decision, ended
+from gateway_here import until
 
 from gateway.relay.usage import Usage
 from gateway.request_log import RequestLog
@@ -45,3 +46,9 @@ async def test_the_line_for_people_has_the_same() -> None:
     line = (await written("text")).splitlines()[0]
     assert all(f" {field}=" in line for field in FIELDS - {"time", "level", "logger"})
     assert "INFO kvgate.request id=r1 " in line
+
+
+async def test_a_line_is_written_without_being_asked_for() -> None:
+    stream = io.StringIO()
+    RequestLog(stream, "json").write(ended(id="a"))
+    await until(stream.getvalue, "it is written")

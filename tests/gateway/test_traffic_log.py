@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from endings import candidate, decision, ended
 from prometheus_client import CollectorRegistry
@@ -26,7 +27,8 @@ def asked(*tokens: int) -> Ended:
     whole = ended(
         body=b"the secret text", chosen=decision(candidate("one", l0=8)), usage=Usage(len(tokens), 3, 8), ttft=0.25
     )
-    return whole._replace(inbound=whole.inbound._replace(prompts=[Prompt(len(tokens), {SPACE: blocks})]))
+    inbound = msgspec.structs.replace(whole.inbound, prompts=[Prompt(len(tokens), {SPACE: blocks})])
+    return msgspec.structs.replace(whole, inbound=inbound)
 
 
 def write(path: Path, *requests: Ended, registry: CollectorRegistry | None = None, **settings: Any) -> None:
