@@ -84,13 +84,13 @@ class Pricing:
         standing = self._stakes.standing(engines, now)
         views: dict[Namespace, Sequence[_Asked]] = {}
         candidates = []
-        for engine, share in zip(engines, standing.shares, strict=True):
+        for engine, cache, share in zip(engines, standing.caches, standing.shares, strict=True):
             view = views.get(engine.namespace)
             if view is None:
                 view = views[engine.namespace] = self._view(request.prompts, matches, shared, engine.namespace)
             l0, l1, l2, loading_l2, new_blocks, left = self._find(engine, view, now)
             profile = self._fit.profile(engine.id)
-            stake = self._stakes.of(engine, profile, new_blocks, left, share, standing, now)
+            stake = self._stakes.of(engine, profile, new_blocks, left, cache, share, standing)
             prediction = predict(profile, engine.load, l0, l1, tokens, waiting_prompt, l2, loading_l2, stake)
             candidates.append(Candidate(engine.id, engine.load, l0, l1, tokens, prediction, l2))
         return candidates
@@ -124,12 +124,14 @@ class Pricing:
             in_gpu, in_any = match.get(id, NOTHING_HELD)
             if credited:
                 in_gpu = self._fresh.extend(id, blocks, in_gpu, now)
-            in_gpu = max(in_gpu, repeated)
-            in_any = max(in_any, in_gpu)
+            if in_gpu < repeated:
+                in_gpu = repeated
+            if in_any < in_gpu:
+                in_any = in_gpu
             gpu = host = 0
             if in_any:
                 again = engine.recomputed_blocks
-                gpu, host = max(0, min(in_gpu, most) - again) * size, max(0, min(in_any, most) - again) * size
+                gpu, host = max(min(in_gpu, most) - again, 0) * size, max(min(in_any, most) - again, 0) * size
                 l0 += gpu
                 l1 += host
             if shared.tokens:

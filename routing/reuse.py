@@ -1,5 +1,6 @@
 """How likely a block that nobody has asked for in a while is asked for again."""
 
+from itertools import accumulate
 from math import frexp
 
 _OLDEST = 20
@@ -25,6 +26,8 @@ class ReuseChance:
         self._used = [0.0] * (_OLDEST + _YOUNGEST + 1)
         self._ended = [0.0] * (_OLDEST + _YOUNGEST + 1)
         self._seen = 0.0
+        self._chances: list[float] | None = None
+        """by octave, until something else is seen: a decision asks for every engine's"""
 
     def used(self, age: float, blocks: int) -> None:
         """So many blocks were used again after being idle for `age` seconds."""
@@ -37,11 +40,16 @@ class ReuseChance:
 
     def chance(self, age: float) -> float:
         """How likely a block idle for `age` seconds is used again, 0 to 1."""
-        octave = _octave(age)
-        at_risk = sum(self._ended[octave:])
-        return (self._used[octave] + self._prior * self._weight) / (at_risk + self._weight)
+        if self._chances is None:
+            at_risk = list(accumulate(reversed(self._ended)))[::-1]
+            self._chances = [
+                (used + self._prior * self._weight) / (count + self._weight)
+                for used, count in zip(self._used, at_risk, strict=True)
+            ]
+        return self._chances[_octave(age)]
 
     def _count(self, age: float, blocks: int) -> None:
+        self._chances = None
         self._ended[_octave(age)] += blocks
         self._seen += blocks
         if self._seen > _REMEMBERED:

@@ -8,10 +8,22 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
 from math import exp
+from typing import NamedTuple
 
 from routing.changes import Change, Drop, Put, Wipe
 from routing.reuse import ReuseChance
 from routing.types import BlockHash, EngineId, Tier
+
+
+class Occupancy(NamedTuple):
+    """How one engine's GPU cache is filled."""
+
+    held: int
+    """blocks"""
+    fresh: float
+    """blocks, each counting less the longer it has been idle"""
+    wanted_at_end: float
+    """how likely the block that it gives up next would have been used again, 0 to 1"""
 
 
 class Room:
@@ -55,20 +67,13 @@ class Room:
         """The engine left."""
         self._caches.pop(engine, None)
 
-    def held(self, engine: EngineId) -> int:
-        """Blocks in its GPU."""
+    def occupancy(self, engine: EngineId, now: float) -> Occupancy:
+        """How its GPU cache is filled at the moment."""
         cache = self._caches.get(engine)
-        return len(cache.used) if cache else self._elsewhere(engine)
-
-    def fresh(self, engine: EngineId, now: float) -> float:
-        """Blocks in its GPU, each counting less the longer it has been idle."""
-        cache = self._caches.get(engine)
-        return cache.fresh(now) if cache else float(self._elsewhere(engine))
-
-    def chance_at_end(self, engine: EngineId, now: float) -> float:
-        """How likely the block that it gives up next would have been used again, 0 to 1."""
-        cache = self._caches.get(engine)
-        return self._reuse.chance(now - cache.oldest(now)) if cache else 0.0
+        if cache is None:
+            held = self._elsewhere(engine)
+            return Occupancy(held, float(held), 0.0)
+        return Occupancy(len(cache.used), cache.fresh(now), self._reuse.chance(now - cache.oldest(now)))
 
 
 class _Cache:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from routing.cost import Profile, Stake
 from routing.fleet import Engine
-from routing.room import Room
+from routing.room import Occupancy, Room
 from routing.turns import Turns
 from routing.types import BlockHash, EngineId
 
@@ -34,8 +34,10 @@ _TURNS = 65_536
 class Standing(NamedTuple):
     """How a fleet stands at the moment of a decision."""
 
+    caches: Sequence[Occupancy]
+    """of each engine, in their order"""
     shares: Sequence[float]
-    """of each engine's cache, what is in fresh use, in the order of the engines"""
+    """of each engine's cache, what is in fresh use or about to be, in their order"""
     emptiest: float
     """the least of them"""
     waiting: float
@@ -59,8 +61,9 @@ class Stakes:
     def standing(self, engines: Sequence[Engine], now: float) -> Standing:
         """What all candidates are compared with. engines: at least one."""
         waiting = sum(engine.load.pending + engine.load.others_waiting for engine in engines) / len(engines)
-        shares = [self._share(engine, now) for engine in engines]
-        return Standing(shares, min(shares), min(waiting, QUEUED))
+        caches = [self._room.occupancy(engine.id, now) for engine in engines]
+        shares = list(map(_share, engines, caches))
+        return Standing(caches, shares, min(shares), min(waiting, QUEUED))
 
     def of(
         self,
@@ -68,44 +71,39 @@ class Stakes:
         profile: Profile,
         new_blocks: int,
         left: int,
+        cache: Occupancy,
         share: float,
         standing: Standing,
-        now: float,
     ) -> Stake:
         """What is at stake if the engine gets a prompt.
 
         profile: how fast it is. new_blocks: those that it does not hold.
-        left: blocks of a conversation that would be sent away from them. share: of its cache, what is in fresh use.
+        left: blocks of a conversation that would be sent away from them.
+        cache, share: the engine's of `standing`.
         """
-        moving = 0.0
+        moving = room = 0.0
         if left:
             dead = LEFT_BEHIND * left * engine.namespace.block_size * profile.prefill_per_token
             moving = STAYING * profile.decode_base + dead
-        return Stake(
-            self._room_taken(engine, profile, new_blocks, share - standing.emptiest, now),
-            moving,
-            WORK + standing.waiting,
-        )
+        capacity = engine.replica.capacity_blocks
+        if capacity:
+            pushed_out = new_blocks + cache.held - capacity
+            surplus = new_blocks + (share - standing.emptiest - TOLERATED) * capacity
+            blocks = pushed_out * cache.wanted_at_end if pushed_out > 0 else 0.0
+            if surplus > 0:
+                blocks += CROWDED * surplus
+            room = blocks * engine.namespace.block_size * profile.prefill_per_token
+        return Stake(room, moving, WORK + standing.waiting)
 
     def record(self, engine: EngineId, blocks: Sequence[BlockHash], held: int, now: float) -> None:
         """A prompt of these blocks goes there, of which the engine holds the first `held`."""
         self._room.use(engine, blocks[:held], now)
         self._turns.record(blocks)
 
-    def _share(self, engine: Engine, now: float) -> float:
-        capacity = engine.replica.capacity_blocks
-        if not capacity:
-            return 0.0
-        coming = engine.load.pending_tokens / engine.namespace.block_size
-        return (self._room.fresh(engine.id, now) + coming) / capacity
 
-    def _room_taken(self, engine: Engine, profile: Profile, new_blocks: int, fuller: float, now: float) -> float:
-        """fuller: by what share of its cache it is fuller than the emptiest."""
-        capacity = engine.replica.capacity_blocks
-        if not capacity:
-            return 0.0
-        pushed_out = max(0, new_blocks + self._room.held(engine.id) - capacity)
-        lost = pushed_out * self._room.chance_at_end(engine.id, now) if pushed_out else 0.0
-        surplus = new_blocks + (fuller - TOLERATED) * capacity
-        blocks = lost + CROWDED * max(0.0, surplus)
-        return blocks * engine.namespace.block_size * profile.prefill_per_token
+def _share(engine: Engine, cache: Occupancy) -> float:
+    capacity = engine.replica.capacity_blocks
+    if not capacity:
+        return 0.0
+    coming = engine.load.pending_tokens / engine.namespace.block_size
+    return (cache.fresh + coming) / capacity
