@@ -30,14 +30,22 @@ class Record(msgspec.Struct, frozen=True):
     duration: float
 
 
+CANDIDATES = 32_768
+"""that the records of a ring have in all; some 16 MB"""
+
+
 class DecisionRing:
-    """The last `size` records, in order and by request id. Of one id the last record is found."""
+    """The last `size` records, in order and by request id, or as many of them as have `CANDIDATES` in all.
+
+    Of one id the last record is found.
+    """
 
     def __init__(self, size: int, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._size = size
         self._records: deque[Record] = deque()
         self._by_id: dict[str, Record] = {}
+        self._candidates = 0
         self._added = 0
 
     @property
@@ -53,8 +61,10 @@ class DecisionRing:
             outcome.status, ended.how, outcome.usage, ended.ttft, ended.duration,
         )  # fmt: skip
         records = self._records
-        if len(records) >= self._size:
+        self._candidates += len(record.decision.candidates)
+        while records and (len(records) >= self._size or self._candidates > CANDIDATES):
             oldest = records.popleft()
+            self._candidates -= len(oldest.decision.candidates)
             if self._by_id.get(oldest.id) is oldest:
                 del self._by_id[oldest.id]
         records.append(record)

@@ -55,7 +55,9 @@ class PageParts:
 
         traffic = Traffic(config().speed(), time)
         decisions = DecisionRing(page.decisions)
-        snapshots = Snapshots(config, degraded, fleet, health, index, membership, more, traffic, decisions, monotonic)
+        snapshots = Snapshots(
+            config, degraded, fleet, health, index, membership.streams, more, traffic, decisions, monotonic
+        )
         self.listeners: Sequence[Callable[[Ended], None]] = (
             (traffic.add, decisions.add) if page.decisions else (traffic.add,)
         )

@@ -54,7 +54,7 @@ def routes(
 
     @router.get("/snapshot", summary="The fleet and its traffic, once")
     async def snapshot() -> Response:
-        return Response(snapshots.current(), media_type="application/json")
+        return Response(await snapshots.current(), media_type="application/json")
 
     @router.post("/policy", summary="Set the policy of models that have none of their own, where that is allowed")
     async def set_policy(wanted: Switch) -> JSONResponse:
@@ -83,5 +83,5 @@ def routes(
 async def _events(snapshots: Snapshots, stopping: Callable[[], bool]) -> AsyncIterator[bytes]:
     yield b"retry: 500\n\n"
     while not stopping():
-        yield b"data: %b\n\n" % snapshots.current()
+        yield b"data: %b\n\n" % await snapshots.current()
         await asyncio.sleep(1)

@@ -8,6 +8,13 @@ from gateway.config.l2 import L2, SharedModel
 from routing.cost import Profile
 
 _PREFIX = "kvgate_l2_"
+_FIGURES = tuple(
+    _PREFIX + name
+    for name in (
+        "off", "mismatch", "false_hint_ratio", "hints_total", "promised_tokens_total", "look_ups_total", "load_scale",
+        "prefetches_total", "used_ratio",
+    )
+)  # fmt: skip
 _USUAL_RATE: float = SharedModel.model_fields["gigabytes_per_second"].default
 
 
@@ -44,10 +51,8 @@ def _pays(tokens: int | None) -> str:
 def _figures(registry: CollectorRegistry) -> Mapping[str, float]:
     """The metrics of shared storage, by their meaning and labels."""
     found: dict[str, float] = {}
-    for family in registry.collect():
-        if family.name.startswith(_PREFIX) and family.type in ("gauge", "counter"):
-            for sample in family.samples:
-                if not sample.name.endswith("_created"):
-                    labels = ", ".join(sample.labels.values())
-                    found[f"{family.name.removeprefix(_PREFIX)} {labels}".strip().replace("_", " ")] = sample.value
+    for family in registry.restricted_registry(_FIGURES).collect():
+        for sample in family.samples:
+            labels = ", ".join(sample.labels.values())
+            found[f"{family.name.removeprefix(_PREFIX)} {labels}".strip().replace("_", " ")] = sample.value
     return found
