@@ -5,7 +5,7 @@ import sys
 
 BENCHES = (
     "relay", "peers", "decide", "turn", "stall", "ingest", "loop_under_ingest", "l2_probe", "l2_published", "observing",
-    "redis_match", "redis_apply", "index_memory", "takeover",
+    "page", "redis_match", "redis_apply", "index_memory", "takeover",
 )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ memory that decisions take.
 """
 
 import json
+import time
 import tracemalloc
 from collections.abc import Coroutine, MutableMapping, Sequence
 from random import Random
@@ -12,19 +13,22 @@ from statistics import median
 from time import process_time, thread_time
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from gateway.config import Config
 from gateway.decisions import DecisionRing
 from gateway.kv.actions import FeedCounters
 from gateway.kv.update import Update
 from gateway.page.snapshot import Snapshots
-from gateway.page.traffic import Traffic
+from gateway.page.storage import shown
+from gateway.page.traffic import SLICE, SLICES, Traffic
 from gateway.relay.account import Ended
 from gateway.relay.asgi import AsgiClient
 from gateway.relay.inbound import Inbound
 from gateway.relay.response import Ending, Outcome
 from gateway.relay.usage import Usage
 from routing.breaker import BreakerRules
-from routing.cost import PROFILES, Prediction
+from routing.cost import Prediction
 from routing.decision import Candidate, Decision
 from routing.fleet import Fleet, ModelCard, Replica
 from routing.health import Health
@@ -39,10 +43,10 @@ PROMPT = 4096
 
 
 class World:
-    """The fleet and the page's sources. clock: seconds, moved by hand."""
+    """The fleet and the page's sources. clock: seconds since the epoch, moved by hand."""
 
     def __init__(self, random: Random) -> None:
-        self.random, self.clock = random, 1e6
+        self.random, self.clock = random, time.time()
         config, fleet, index = Config(), Fleet(), PrefixIndex()
         streams = []
         for number in range(ENGINES):
@@ -53,25 +57,33 @@ class World:
             streams.append(Update(engine.id, 1, (), 16, frozenset(), feed))
         self.engines = list(fleet)
         self.decisions = DecisionRing(config.page.decisions, self.now)
-        self.traffic = Traffic(PROFILES["qwen3-32b-h100"], self.now)
+        self.traffic = Traffic(config.speed(), self.now)
+        more = {"storage": shown(None, (), config.speed(), CollectorRegistry()), "losses": None, "shadow": None}
         health = Health(fleet, BreakerRules(5, 2, 5.0, 60.0), slow_start=0.0)
         self.snapshots = Snapshots(
-            lambda: config, list, fleet, health, index, lambda: streams, dict, self.traffic, self.decisions, self.now
+            lambda: config,
+            list,
+            fleet,
+            health,
+            index,
+            lambda: streams,
+            lambda: more,
+            self.traffic,
+            self.decisions,
+            self.now,
         )
 
     def now(self) -> float:
         return self.clock
 
-    def second(self) -> None:
-        """A second's requests end."""
-        for number in range(DECISIONS):
-            self.clock += 1 / DECISIONS
-            ended = self.ended(f"{self.clock}-{number}")
+    def requests(self, count: int) -> None:
+        """So many end now."""
+        for _ in range(count):
+            ended = self._ended(f"{self.random.getrandbits(64):016x}")
             self.decisions.add(ended)
             self.traffic.add(ended)
 
-    def ended(self, id: str = "") -> Ended:
-        """One request that is over."""
+    def _ended(self, id: str) -> Ended:
         random = self.random
         candidates = [
             Candidate(engine.id, engine.load, 64, 64, PROMPT, Prediction(0.0, 0.0, 0.0, random.random(), 0.0))
@@ -115,19 +127,18 @@ def main() -> None:
     world = World(Random(1))
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
-    for _ in range(2):
-        world.second()
+    world.requests(1000)
     full, _ = tracemalloc.get_traced_memory()
-    for _ in range(4):
-        world.second()
+    world.requests(2000)
     after, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    for _ in range(600):
-        world.clock += 5
-        world.traffic.add(world.ended())
+    for _ in range(SLICES):
+        world.clock += SLICE
+        world.requests(20)
     figures = []
     for _ in range(20):
-        world.second()
+        world.clock += 1
+        world.requests(DECISIONS)
         begun = process_time()
         document, taken = turns(world.snapshots.current())
         figures.append((process_time() - begun, max(taken), len(document)))

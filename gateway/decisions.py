@@ -3,6 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from heapq import nsmallest
 from itertools import islice
 
 import msgspec
@@ -28,10 +29,16 @@ class Record(msgspec.Struct, frozen=True):
     """what the engine counted"""
     ttft: float | None
     duration: float
+    among: int
+    """candidates that there were; of a record that is kept for whoever saw it listed only the best are left"""
 
 
 CANDIDATES = 32_768
 """that the records of a ring have in all; some 16 MB"""
+_LISTED = 1200
+"""records that are kept because somebody saw them listed: a minute's worth of what the page shows"""
+_BEST = 12
+"""candidates that are kept of those"""
 
 
 class DecisionRing:
@@ -45,6 +52,7 @@ class DecisionRing:
         self._size = size
         self._records: deque[Record] = deque()
         self._by_id: dict[str, Record] = {}
+        self._kept: dict[str, Record] = {}
         self._candidates = 0
         self._added = 0
 
@@ -58,13 +66,13 @@ class DecisionRing:
         inbound, outcome = ended.inbound, ended.outcome
         record = Record(
             inbound.id, self._clock(), inbound.client.path, inbound.model, ended.decision,
-            outcome.status, ended.how, outcome.usage, ended.ttft, ended.duration,
+            outcome.status, ended.how, outcome.usage, ended.ttft, ended.duration, len(ended.decision.candidates),
         )  # fmt: skip
         records = self._records
-        self._candidates += len(record.decision.candidates)
+        self._candidates += record.among
         while records and (len(records) >= self._size or self._candidates > CANDIDATES):
             oldest = records.popleft()
-            self._candidates -= len(oldest.decision.candidates)
+            self._candidates -= oldest.among
             if self._by_id.get(oldest.id) is oldest:
                 del self._by_id[oldest.id]
         records.append(record)
@@ -75,6 +83,25 @@ class DecisionRing:
         """The last ones, newest first."""
         return list(islice(reversed(self._records), limit))
 
+    def keep(self, record: Record) -> Record:
+        """Somebody sees it listed and may ask for it when it has long made room. Returns what is kept of it."""
+        kept = self._kept.get(record.id)
+        if kept is None or kept.at != record.at:
+            kept = self._kept[record.id] = _with_the_best(record)
+            if len(self._kept) > _LISTED:
+                del self._kept[next(iter(self._kept))]
+        return kept
+
     def get(self, id: str) -> Record | None:
         """The record of a request, while it is held."""
-        return self._by_id.get(id)
+        return self._by_id.get(id) or self._kept.get(id)
+
+
+def _with_the_best(record: Record) -> Record:
+    decision = record.decision
+    if record.among <= _BEST:
+        return record
+    best = nsmallest(_BEST, decision.candidates, key=lambda candidate: candidate.prediction.cost)
+    chosen = [candidate for candidate in decision.candidates if candidate.engine == decision.engine]
+    kept = [*best, *(one for one in chosen if one not in best)]
+    return msgspec.structs.replace(record, decision=decision._replace(candidates=kept))

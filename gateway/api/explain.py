@@ -60,9 +60,9 @@ def summary(record: Record) -> Mapping[str, object]:
 
 
 def told(record: Record) -> Mapping[str, object]:
-    """A decision with every candidate, best first, as it was when it was made."""
+    """A decision with its candidates, best first, as it was when it was made. among: how many there were."""
     candidates = [_candidate(candidate) for candidate in _ranked(record.decision.candidates)]
-    return {**summary(record), "candidates": candidates}
+    return {**summary(record), "among": record.among, "candidates": candidates}
 
 
 def _ranked(candidates: Sequence[Candidate]) -> Sequence[Candidate]:

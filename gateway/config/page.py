@@ -11,6 +11,6 @@ class Page(Section):
     """The dashboard and the decisions that are kept for it."""
 
     decisions: Annotated[int, Field(ge=0)] = 1000
-    """decisions that are kept, with every candidate; fewer where they have more than 32,768 candidates in all (16 MB)"""
+    """decisions that are kept, with every candidate; fewer where they have over 32,768 candidates in all (16 MB)"""
     policy_switch: bool = False
     """whether `POST /policy` may set another policy, until the file is read again"""

@@ -13,7 +13,10 @@ from gateway.decisions import DecisionRing
 from gateway.page.snapshot import Snapshots
 from routing.policies import policy_named
 
-_ASSETS = {"page.js": "text/javascript", "charts.js": "text/javascript", "style.css": "text/css"}
+_ASSETS = {
+    **dict.fromkeys(("page.js", "charts.js", "decision.js", "table.js"), "text/javascript"),
+    "style.css": "text/css",
+}
 _SECURITY = {
     "content-security-policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'",
     "x-content-type-options": "nosniff",

@@ -94,7 +94,7 @@ class Snapshots:
             key = record.at, record.id
             if key not in self._summaries:
                 await asyncio.sleep(0)
-            summaries[key] = self._summaries.get(key) or _encoded(summary(record))
+            summaries[key] = self._summaries.get(key) or _encoded(summary(self._decisions.keep(record)))
         self._summaries = summaries
         return list(summaries.values())
 
