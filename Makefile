@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: check test fuzz soak chaos test-engine measure-room bench demo docs setup clean manifests
+.PHONY: check test fuzz soak chaos test-engine measure-room bench demo crds docs setup clean manifests
 
 setup: $(READY)
 
@@ -61,6 +61,11 @@ manifests: $(READY)
 
 demo: $(READY)
 	$(BIN)/python -m loadtest.demo
+
+# Objects of KEDA, the Prometheus operator, Kyverno and HyperPod against the whole of their CRDs.
+crds: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[crds]'
+	$(BIN)/pytest tests/crds
 
 # The documents as a site, in build/site; links that lead nowhere are errors.
 docs: $(READY)

@@ -89,7 +89,8 @@ class World:
             Candidate(engine.id, engine.load, 64, 64, PROMPT, Prediction(0.0, 0.0, 0.0, random.random(), 0.0))
             for engine in self.engines
         ]
-        chosen = random.choice(candidates)
+        place = random.randrange(ENGINES)
+        chosen = candidates[place] = candidates[place]._replace(prediction=Prediction(0.0, 0.0, 0.0, 0.0, 0.0))
         decision = Decision(
             chosen.engine, "kv-aware", "first token soonest", PROMPT, 64, 64, chosen.prediction, candidates
         )

@@ -47,13 +47,16 @@ class _Line(msgspec.Struct, gc=False):
     cached: int | None
     """tokens, as the engine reports them"""
     predicted: int | None
+    tenant: str
+    """whose key it came with; "" where no keys are asked for"""
     replica: str
     rank: int
     policy: str
     status: int
     outcome: str
     ttft: float | None
-    """seconds"""
+    """seconds, as are the next"""
+    predicted_ttft: float
     seconds: float
 
 
@@ -123,12 +126,14 @@ class TrafficLog:
             output=usage.completion_tokens if usage else None,
             cached=usage.cached_tokens if usage and single else None,
             predicted=decision.cached_tokens if single else None,
+            tenant=ended.inbound.tenant,
             replica=decision.engine.replica,
             rank=decision.engine.rank,
             policy=decision.policy,
             status=ended.outcome.status,
             outcome=ended.how,
             ttft=None if ended.ttft is None else round(ended.ttft, 4),
+            predicted_ttft=round(decision.prediction.ttft, 4),
             seconds=round(ended.duration, 4),
         )
 

@@ -9,7 +9,7 @@ from gateway.config.section import Section
 
 
 class TrafficLogConfig(Section):
-    """Lengths, salted names of blocks, decision and outcome of each request; never its text, tokens or keys."""
+    """Lengths, salted names of blocks, tenant, decision and outcome of each request; never its text, tokens or keys."""
 
     path: Path
     """the file that is written; older ones are beside it, `.1` the youngest. Each gateway needs one of its own; workers

@@ -15,6 +15,8 @@ def advice(found: Mapping[str, Any]) -> Iterator[str]:
         f"{share:.0%} of all prompt tokens lie in prefixes that other requests have, too: {verdict} than the "
         f"{WORTH_SHARING:.0%} from which on a shared cache is commonly said to be worth it."
     )
+    if "observed" in found:
+        yield _observed(found["observed"])
     policies = found["policies"]
     aware, plain = policies["kv-aware"], policies["round-robin"]
     yield (
@@ -28,6 +30,17 @@ def advice(found: Mapping[str, Any]) -> Iterator[str]:
     yield f"Against round-robin kv-aware saves {saved:,.1f} GPU hours of prefill a day{money}."
     yield _replicas(found["replicas"], fleet["replicas"])
     yield _storage(found)
+
+
+def _observed(observed: Mapping[str, Any]) -> str:
+    compared = observed["compared"]
+    if compared["hit_ratio"] is None or observed["ttft_p50_ms"] is None:
+        return f"Engines reported no cached tokens of these {observed['requests']:,} requests."
+    return (
+        f"So it was: {compared['hit_ratio']:.1%} of prompt tokens came from caches, "
+        f"{compared['predicted_hit_ratio']:.1%} were predicted to; half of the first tokens came within "
+        f"{observed['ttft_p50_ms']:.0f} ms, predicted {compared['predicted_ttft_p50_ms'] or 0:.0f} ms."
+    )
 
 
 def _replicas(counts: Mapping[str, Any], now: int) -> str:

@@ -38,6 +38,9 @@ def answers(observed: Observed, plan: Plan, did: Callable[[str], None]) -> Json:
             name: break_even(profile, plan.gigabytes_per_second) for name, profile in PROFILES.items()
         },
     }
+    happened = observed.happened.told(plan.gpu_hour_price)
+    if happened:
+        found["observed"] = happened
     found["policies"] = {name: _forecast(observed, plan, did, name, plan.replicas) for name in POLICIES}
     best = "kv-aware"
     counts = [count for count in (plan.replicas - 1, plan.replicas, plan.replicas + 1) if count]

@@ -1,6 +1,6 @@
 """A report as a page with plots."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from math import inf
 from typing import Any
@@ -10,6 +10,7 @@ from loadtest.plot import Point, Series, lines
 from loadtest.replica.timing import PROFILES
 from loadtest.report.advice import advice
 from loadtest.report.distances import value_of
+from loadtest.report.happened import PERCENTS
 from loadtest.report.observed import Observed
 from loadtest.report.storage import LOAD_BASE, load_per_token
 
@@ -29,6 +30,7 @@ def document(found: Mapping[str, Any], observed: Observed) -> str:
             Section("In short", words=list(advice(found))),
             _traffic(found, observed),
             _caches(found, observed),
+            *_happened(found),
             _policies(found),
             _storage(found),
         ],
@@ -99,6 +101,52 @@ def _caches(found: Mapping[str, Any], observed: Observed) -> Section:
         ],
         tables=[tiers, rows],
     )
+
+
+def _happened(found: Mapping[str, Any]) -> Iterator[Section]:
+    """What the log says came of the requests, where it does."""
+    observed = found.get("observed")
+    if not observed:
+        return
+    compared, outcomes = observed["compared"], observed["compared"]["predictions"]
+    rows = [["", "predicted", "observed"]]
+    rows.append(["hit ratio", _cell(compared["predicted_hit_ratio"], ".3f"), _cell(compared["hit_ratio"], ".3f")])
+    for percent in PERCENTS:
+        name = f"ttft_p{percent}_ms"
+        rows.append([f"TTFT p{percent} ms", _cell(compared[f"predicted_{name}"]), _cell(observed[name])])
+    policies = [["policy", "requests", "hit ratio", *(f"TTFT p{percent} ms" for percent in PERCENTS)]]
+    for name, group in observed["policies"].items():
+        times = (_cell(group[f"ttft_p{percent}_ms"]) for percent in PERCENTS)
+        policies.append([name, f"{group['requests']:,}", _cell(group["hit_ratio"], ".3f"), *times])
+    priced = found["fleet"]["gpu_hour_price"] is not None
+    tenants = [
+        ["tenant", "requests", "cached tokens", "hit ratio", "prefill saved, s", "GPU hours saved"] + ["money"] * priced
+    ]
+    for name, group in observed["tenants"].items():
+        tenants.append(
+            [
+                name or "(no keys)",
+                f"{group['requests']:,}",
+                f"{group['cached_tokens']:,}",
+                _cell(group["hit_ratio"], ".3f"),
+                f"{group['saved_ms'] / 1e3:,.1f}",
+                f"{group['saved_gpu_hours']:,.3f}",
+                *([f"{group['saved']:,.2f}"] if priced else []),
+            ]
+        )
+    yield Section(
+        "What was observed",
+        words=[
+            f"As the gateway logged it: {outcomes['exact']:,} predictions of cached tokens were exact, "
+            f"{outcomes['over']:,} over and {outcomes['under']:,} under. What is saved is the engine time that the "
+            f"prefill of the cached tokens would have taken by the profile {found['fleet']['profile']}."
+        ],
+        tables=[rows, policies, tenants],
+    )
+
+
+def _cell(value: float | None, form: str = ",.0f") -> str:
+    return "–" if value is None else format(value, form)
 
 
 def _policies(found: Mapping[str, Any]) -> Section:

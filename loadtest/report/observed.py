@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from loadtest.report.curve import Curve
 from loadtest.report.distances import StackDistances, value_of
+from loadtest.report.happened import Happened
 from loadtest.traces.trace import TraceRequest, lookup
 
 RECENT = 6_000
@@ -29,6 +30,7 @@ class Observed:
     recent: deque[TraceRequest]
     block_size: int
     """tokens"""
+    happened: Happened
 
     @property
     def prompt_tokens(self) -> int:
@@ -53,8 +55,8 @@ class Observed:
         return max(self.prompt_lengths, default=0)
 
 
-def observe(requests: Iterable[TraceRequest], block_size: int, limit: int = LIMIT) -> Observed:
-    """requests: in order of arrival. limit: blocks kept at most."""
+def observe(requests: Iterable[TraceRequest], block_size: int, happened: Happened, limit: int = LIMIT) -> Observed:
+    """requests: in order of arrival. happened: takes in what came of them. limit: blocks kept at most."""
     curve, distances = Curve(block_size), StackDistances(limit)
     lengths: Counter[int] = Counter()
     recent: deque[TraceRequest] = deque(maxlen=RECENT)
@@ -67,6 +69,7 @@ def observe(requests: Iterable[TraceRequest], block_size: int, limit: int = LIMI
         curve.add(asked.tokens, distances.ask(asked.wanted, asked.kept, request.arrival))
         lengths[request.prompt_tokens] += 1
         output += request.output_tokens
+        happened.add(request)
         recent.append(request)
     seconds = (last or 0.0) - (first or 0.0)
-    return Observed(lengths.total(), seconds, lengths, output, curve, distances, recent, block_size)
+    return Observed(lengths.total(), seconds, lengths, output, curve, distances, recent, block_size, happened)

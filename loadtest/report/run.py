@@ -13,9 +13,10 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from loadtest.replica.timing import PROFILES
 from loadtest.report.answers import answers
 from loadtest.report.document import document
+from loadtest.report.happened import Happened
 from loadtest.report.observed import LIMIT, observe
 from loadtest.report.shown import shown
-from loadtest.report.worth import Plan
+from loadtest.report.worth import GPUS, Plan
 from loadtest.traces.stream import stream
 from loadtest.traces.trace import TraceRequest
 
@@ -51,7 +52,8 @@ def report(args: argparse.Namespace) -> int:
         bar = progress.add_task("reading", total=None)
         files = [_fetched(args.live, Path(folder))] if args.live else args.files
         requests, block_size = stream(files)
-        observed = observe(_counted(requests, progress, bar), block_size, args.sample or LIMIT)
+        happened = Happened(profile, GPUS[profile.name])
+        observed = observe(_counted(requests, progress, bar), block_size, happened, args.sample or LIMIT)
         found = answers(observed, plan, lambda what: progress.update(bar, description=what))
     if args.html:
         args.html.write_text(document(found, observed))

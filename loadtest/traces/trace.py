@@ -55,6 +55,22 @@ class Runs(Sequence[int]):
 
 
 @dataclass(frozen=True, slots=True)
+class Answered:
+    """What a gateway logged of a request's answer."""
+
+    tenant: str
+    """"" where no keys are asked for"""
+    policy: str
+    cached: int | None
+    """prompt tokens that the engine reported as cached"""
+    predicted: int | None
+    """that the gateway predicted to be"""
+    ttft: float | None
+    """seconds"""
+    predicted_ttft: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class TraceRequest:
     """One request of a trace."""
 
@@ -68,6 +84,8 @@ class TraceRequest:
     """the position in its trace of the request whose answer must be there before this one is sent"""
     pause: float = 0.0
     """seconds between that answer's end and this request"""
+    answered: Answered | None = None
+    """where it is known what came of it"""
 
 
 def lookup(request: TraceRequest, block_size: int) -> Lookup:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from loadtest.traces.trace import TraceError, TraceRequest
+from loadtest.traces.trace import Answered, TraceError, TraceRequest
 
 
 class _Line(msgspec.Struct, gc=False):
@@ -20,6 +20,19 @@ class _Line(msgspec.Struct, gc=False):
     """tokens that each name stands for, all before them included"""
     names: list[int]
     output: int | None = None
+    policy: str | None = None
+    tenant: str = ""
+    cached: int | None = None
+    predicted: int | None = None
+    ttft: float | None = None
+    predicted_ttft: float | None = None
+    """seconds"""
+
+    def answered(self) -> Answered | None:
+        """What came of it; None in a line that tells only what was asked."""
+        if self.policy is None:
+            return None
+        return Answered(self.tenant, self.policy, self.cached, self.predicted, self.ttft, self.predicted_ttft)
 
 
 def block_size(path: Path) -> int:
@@ -36,7 +49,7 @@ def read(path: Path) -> Iterator[TraceRequest]:
         size = size or line.block
         if line.block != size:
             raise TraceError(f"{path}:{number}: blocks of {line.block} tokens after {size}")
-        yield TraceRequest(line.t, line.prompt, max(1, line.output or 0), line.names)
+        yield TraceRequest(line.t, line.prompt, max(1, line.output or 0), line.names, answered=line.answered())
 
 
 def _lines(path: Path) -> Iterator[_Line]:

@@ -48,8 +48,9 @@ def test_a_line_tells_lengths_decision_and_outcome(tmp_path: Path) -> None:
     line = json.loads((tmp_path / "log").read_text())
     assert len(line.pop("names")) == 2
     assert line == {
-        "t": 999.5, "model": "m", "prompt": 20, "block": 8, "output": 3, "cached": 8, "predicted": 8, "replica": "one",
-        "rank": 0, "policy": "kv-aware", "status": 200, "outcome": "complete", "ttft": 0.25, "seconds": 0.5,
+        "t": 999.5, "model": "m", "prompt": 20, "block": 8, "output": 3, "cached": 8, "predicted": 8, "tenant": "",
+        "replica": "one", "rank": 0, "policy": "kv-aware", "status": 200, "outcome": "complete", "ttft": 0.25,
+        "predicted_ttft": 0.01, "seconds": 0.5,
     }  # fmt: skip
 
 

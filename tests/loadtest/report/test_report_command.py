@@ -32,7 +32,11 @@ def log(tmp_path: Path) -> Path:
     with path.open("w") as lines:
         for one in trace.requests:
             names = list(one.blocks[: one.prompt_tokens // trace.block_size])
-            fields = {"t": 1.7e9 + one.arrival, "prompt": one.prompt_tokens, "block": 64, "names": names, "output": 9}
+            fields = {
+                "t": 1.7e9 + one.arrival, "prompt": one.prompt_tokens, "block": 64, "names": names, "output": 9,
+                "policy": "kv-aware", "tenant": "team-a", "cached": 64, "predicted": 64, "ttft": 0.1,
+                "predicted_ttft": 0.1,
+            }  # fmt: skip
             lines.write(json.dumps(fields) + "\n")
     return path
 
@@ -51,14 +55,20 @@ def test_json_has_what_is_asked_of_it(log: Path, capsys: pytest.CaptureFixture[s
         assert figures["saved_per_day"] == pytest.approx(2 * figures["saved_gpu_hours_per_day"], abs=0.02)
     assert list(found["replicas"]) == ["2", "3", "4"]
     assert set(found["l2"]) == {"off", "on"}
+    assert found["observed"]["compared"]["predictions"] == {"exact": 200, "over": 0, "under": 0}
+    saved = found["observed"]["tenants"]["team-a"]
+    assert saved["saved"] == pytest.approx(2 * saved["saved_gpu_hours"], abs=0.001)
     assert list(found["tiers"]) == ["L0", "L0+L1", "L0+L1+L2"]
 
 
 def test_the_page_stands_by_itself(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "report.html"
     assert Report().run(arguments(str(log), "--html", str(page))) == 0
-    assert "kv-aware" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "kv-aware" in shown
+    assert "team-a" in shown
     html = page.read_text()
+    assert "What was observed" in html
     assert html.count("<svg") == 5
     assert "http" not in html
     assert "<script" not in html
