@@ -47,6 +47,7 @@ from gateway.speed import SpeedWatch
 from gateway.split import LossSplit
 from gateway.state import StateCollector
 from gateway.stored import StoredAnswers
+from gateway.tracing.parts import tracing
 from gateway.traffic_log import TrafficLog
 from routing.breaker import BreakerRules
 from routing.fit import SpeedFit
@@ -144,8 +145,9 @@ class Gateway:
         if self._l2:
             listeners.append(self._l2.storage.ended)
         self._traffic = TrafficLog(config.traffic_log, self.metrics.registry) if config.traffic_log else None
-        if self._traffic:
-            listeners.append(self._traffic.add)
+        listeners += [self._traffic.add] if self._traffic else []
+        self.tracing = tracing(config.tracing)
+        listeners += [self.tracing.ended] if self.tracing else []
         self._accounts = Accounts(self.metrics, self._chooser.miscounted, listeners)
         forwarder = Forwarder(
             self._fleet, self._membership, self._accounts, router.began, router.withdraw, Credentials(config), monotonic
@@ -154,7 +156,7 @@ class Gateway:
         self._admission = admission(config, self.metrics, monotonic)
         self.openai = OpenAI(
             self._chooser, self._fleet, attempts, config.limits, self.metrics, StoredAnswers(), self._admission,
-            config.aliases, monotonic, reads_all=self._traffic is not None,
+            config.aliases, monotonic, self._traffic is not None, self.tracing,
         )  # fmt: skip
         self.admin = create_admin(
             self._fleet, holding, self._chooser, self.metrics, self, config.limits.body_bytes, monotonic
@@ -225,6 +227,8 @@ class Gateway:
         self._requests.flush()
         if self._traffic:
             self._traffic.close()
+        if self.tracing:
+            await asyncio.to_thread(self.tracing.close)
         self._library.close()
         self._membership.close()
         self._subscriber.close()

@@ -12,6 +12,7 @@ from gateway.config import Limits
 from gateway.errors import BadRequest, BodyTooLarge, UnsupportedEncoding
 from gateway.relay.client import Client
 from gateway.relay.splice import set_member
+from gateway.relay.trace import Trace
 from gateway.relay.upload import Upload
 
 _GZIP = 16 + zlib.MAX_WBITS
@@ -28,6 +29,12 @@ class Asked:
     id: str
     arrived: float
     model: str | None = None
+    trace: Trace | None = None
+
+    def end(self, status: int | None) -> None:
+        """It ended without a replica's answer. status: what the client got, None where it had gone."""
+        if self.trace is not None:
+            self.trace.end(status)
 
 
 class Intake(msgspec.Struct, frozen=True):

@@ -23,6 +23,7 @@ from gateway.relay.attempts import Attempts
 from gateway.relay.client import Client
 from gateway.relay.inbound import Inbound
 from gateway.relay.splice import set_member
+from gateway.relay.trace import Tracer
 from gateway.relay.usage import Usage
 from gateway.relay.watch import ClientWatch
 from gateway.stored import PATH as STORED
@@ -55,6 +56,7 @@ class OpenAI:
         aliases: Mapping[str, str],
         now: Callable[[], float],
         reads_all: bool = False,
+        tracer: Tracer | None = None,
     ) -> None:
         self._chooser = chooser
         self._fleet = fleet
@@ -66,6 +68,7 @@ class OpenAI:
         self._aliases = aliases
         self._now = now
         self._reads_all = reads_all
+        self._tracer = tracer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI, for `http` scopes."""
@@ -77,12 +80,16 @@ class OpenAI:
         """Answer one request."""
         given_id = client.fields.get(b"x-request-id", b"")
         request = Asked(client, given_id.decode("latin-1") or f"{getrandbits(128):032x}", self._now())
+        if self._tracer is not None:
+            request.trace = self._tracer.begin(client, request.id)
         try:
             await self._serve(request)
         except ClientGone:
+            request.end(None)
             self._metrics.requests.labels(self._known(request.model), "", "", "client_gone", "").inc()
         except Exception as exc:
             answer = refusal(exc)
+            request.end(answer.status)
             if answer.status == 500:
                 logger.exception("request %s failed", request.id)
             else:
@@ -97,6 +104,7 @@ class OpenAI:
         tenant = EVERYBODY if admission is None else admission.tenant(fields)
         if path == "/v1/models" and method == "GET":
             _answer(client, models(self._fleet, self._aliases, tenant), request.id)
+            request.end(200)
             return
         check(method, path)
         intake = await take_in(client, self._limits, forms=path in UNSCORED)
@@ -146,7 +154,7 @@ class OpenAI:
         inbound = Inbound(
             client, request.id, model or "", raw, hide_usage, request.arrived, single, deadline, reading.route.prompts,
             place.tenant.name if place else "", place.waited if place else 0.0,
-            intake.upload(client, raw, self._limits.upload_bytes),
+            intake.upload(client, raw, self._limits.upload_bytes), request.trace,
         )  # fmt: skip
         holder = self._stored.holder(stored_id(path, body.previous_response_id))
         route = reading.route._replace(replica=holder, session=session(client.fields, body))

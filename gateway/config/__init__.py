@@ -11,6 +11,7 @@ from gateway.config.page import Page
 from gateway.config.read import ConfigError, load, parse
 from gateway.config.replicas import ReplicaConfig
 from gateway.config.settings import Config
+from gateway.config.tracing import TracingConfig
 from gateway.config.traffic_log import TrafficLogConfig
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Page",
     "Probing",
     "ReplicaConfig",
+    "TracingConfig",
     "TrafficLogConfig",
     "load",
     "parse",

@@ -18,6 +18,7 @@ from gateway.config.replicas import ReplicaConfig
 from gateway.config.saturation import Saturation
 from gateway.config.section import PolicyName, Seconds, Section
 from gateway.config.tls import UpstreamTLS
+from gateway.config.tracing import TracingConfig
 from gateway.config.traffic_log import TrafficLogConfig
 from routing.cost import PROFILES, Profile, profile_from_ms
 
@@ -66,6 +67,8 @@ class Config(Section):
     page: Page = Field(default_factory=Page)
     traffic_log: TrafficLogConfig | None = None
     """where requests are written down for `kvgate report`; nowhere where absent"""
+    tracing: TracingConfig | None = None
+    """where spans of requests go; nowhere where absent"""
     ejection: Ejection = Field(default_factory=Ejection)
     upstream_api_key: SecretStr | None = None
     """for all replicas that have none of their own"""

@@ -128,6 +128,9 @@ class Forwarder:
         if engine.replica.ranks > 1:
             own.append((RANK_HEADER, b"%d" % engine.id.rank))
             dropped |= {RANK_HEADER}
+        if inbound.trace is not None:
+            own += inbound.trace.headers
+            dropped |= {name for name, _ in inbound.trace.headers}
         if inbound.hide_usage:
             dropped |= {b"accept-encoding"}  # the gateway will look into the answer
         length = None if client.method == "GET" else len(inbound.body)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gateway.relay.client import Client
+from gateway.relay.trace import Trace
 from gateway.relay.upload import Upload
 from routing.decision import Prompt
 
@@ -34,3 +35,5 @@ class Inbound(msgspec.Struct, frozen=True):
     """seconds in the gateway's own queue"""
     upload: Upload | None = None
     """the body, where it is passed on as it comes"""
+    trace: Trace | None = None
+    """where requests are traced"""
