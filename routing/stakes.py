@@ -16,14 +16,18 @@ from routing.types import BlockHash, EngineId
 CROWDED = 1.3
 """What one token more than the emptiest cache holds costs, as a share of its prefill.
 
-So a shared beginning is copied to the emptiest cache once the difference between the two is about its own length.
+So a shared beginning is copied to the emptiest cache once the difference between the two is about its own length. Where
+the emptiest is full, too, nothing is gained by it: what is pushed out costs the same everywhere.
 """
 TOLERATED = 0.02
 """Share of a cache by which it may be fuller than the emptiest at no cost."""
 WORK = 0.3
-"""Seconds that a second of prefill costs those who come later while nobody waits."""
+"""Seconds that a second of prefill costs those who come later, on an idle fleet where nobody waits."""
+STALLED = 0.3
+"""Seconds that a second of prefill costs each request that decodes in the same steps: one between two tokens is felt
+less than one before the first."""
 QUEUED = 2.0
-"""Requests of each engine's queue that count as coming later, at most: of a long queue most are served elsewhere."""
+"""Requests of a mean queue that count as coming to an engine whose own is shorter, at most: others take their share."""
 STAYING = 2.0
 """Decode steps that a conversation rather waits than moves: to wait for one under way, and for its own."""
 LEFT_BEHIND = 0.75
@@ -80,6 +84,9 @@ class Stakes:
         profile: how fast it is. new_blocks: those that it does not hold.
         left: blocks of a conversation that would be sent away from them.
         cache, share: the engine's of `standing`.
+
+        A second of prefill is waited for by those who come while the engine's queue lasts: about as many as wait there
+        now, or elsewhere, since they come to the shortest queue.
         """
         moving = room = 0.0
         if left:
@@ -91,9 +98,11 @@ class Stakes:
             surplus = new_blocks + (share - standing.emptiest - TOLERATED) * capacity
             blocks = pushed_out * cache.wanted_at_end if pushed_out > 0 else 0.0
             if surplus > 0:
-                blocks += CROWDED * surplus
+                blocks += CROWDED * min(surplus, max(0.0, 1.0 - standing.emptiest) * capacity)
             room = blocks * engine.namespace.block_size * profile.prefill_per_token
-        return Stake(room, moving, WORK + standing.waiting)
+        load = engine.load
+        waiting = max(load.pending + load.others_waiting, standing.waiting)
+        return Stake(room, moving, WORK + STALLED * load.running + waiting)
 
     def record(self, engine: EngineId, blocks: Sequence[BlockHash], held: int, now: float) -> None:
         """A prompt of these blocks goes there, of which the engine holds the first `held`."""

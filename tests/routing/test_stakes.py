@@ -1,0 +1,100 @@
+"""What a placement costs others: idle or busy, with room left or none."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from routing.changes import Put
+from routing.cost import PROFILES, Stake
+from routing.fleet import Engine, Fleet, ModelCard, Replica
+from routing.reuse import ReuseChance
+from routing.room import Room
+from routing.stakes import QUEUED, STALLED, WORK, Stakes
+from routing.types import BlockHash, EngineId, ReplicaId, Tier
+
+PROFILE = PROFILES["llama-8b-h100"]
+CAPACITY = 100
+
+
+def stake(stakes: Stakes, fleet: Sequence[Engine], engine: Engine, new_blocks: int, left: int, now: float) -> Stake:
+    standing, place = stakes.standing(fleet, now), fleet.index(engine)
+    return stakes.of(engine, PROFILE, new_blocks, left, standing.caches[place], standing.shares[place], standing)
+
+
+class World:
+    """Two engines of 100 blocks, of which the first holds some."""
+
+    def __init__(self, held: int = 0, held_by_other: int = 0) -> None:
+        fleet = Fleet()
+        self.a, self.b = (self._joined(fleet, name) for name in "ab")
+        self.room = Room(ReuseChance(), 600.0)
+        self.room.apply(self.a.id, [Put(Tier.GPU, [BlockHash(block) for block in range(held)])], 0.0)
+        self.room.apply(self.b.id, [Put(Tier.GPU, [BlockHash(1000 + block) for block in range(held_by_other)])], 0.0)
+        self.stakes = Stakes(self.room)
+
+    def of(self, engine: Engine, new_blocks: int, left: int = 0, now: float = 1.0) -> Stake:
+        return stake(self.stakes, [self.a, self.b], engine, new_blocks, left, now)
+
+    @staticmethod
+    def _joined(fleet: Fleet, name: str) -> Engine:
+        id = ReplicaId(name)
+        fleet.join(Replica(id, f"http://{name}", (ModelCard("m"),), capacity_blocks=CAPACITY))
+        engine = fleet.get(EngineId(id, 0))
+        assert engine is not None
+        return engine
+
+
+def test_the_fuller_cache_costs_more_while_the_other_has_room() -> None:
+    world = World(held=60)
+    assert world.of(world.a, 20).room > world.of(world.b, 20).room
+
+
+def test_where_both_are_full_neither_is_dearer() -> None:
+    world = World(held=CAPACITY, held_by_other=CAPACITY)
+    dear, cheap = world.of(world.a, 20).room, world.of(world.b, 20).room
+    assert dear == pytest.approx(cheap, rel=0.01)
+    assert dear > 0
+
+
+def test_what_pushes_more_out_costs_more() -> None:
+    world = World(held=CAPACITY, held_by_other=CAPACITY)
+    costs = [world.of(world.a, blocks).room for blocks in (0, 10, 20, 40)]
+    assert costs == sorted(costs)
+    assert costs[0] < costs[-1]
+
+
+def test_an_engine_that_does_not_tell_its_size_has_room() -> None:
+    world = World(held=60)
+    unsized = Engine(EngineId(ReplicaId("c"), 0), Replica(ReplicaId("c"), "http://c", (ModelCard("m"),)))
+    assert stake(world.stakes, [world.a, unsized], unsized, 20, 0, 1.0).room == 0.0
+
+
+def test_work_on_an_idle_fleet_costs_others_a_share_of_itself() -> None:
+    world = World()
+    assert world.of(world.a, 20).behind == WORK
+
+
+def test_work_costs_all_who_wait_there() -> None:
+    world = World()
+    world.a.load.in_flight = world.a.load.pending = 7
+    assert world.of(world.a, 20).behind == pytest.approx(WORK + 7)
+
+
+def test_work_costs_where_nobody_waits_because_those_who_wait_elsewhere_could_come() -> None:
+    world = World()
+    for waiting, counted in ((2, 1), (100, QUEUED)):
+        world.a.load.in_flight = world.a.load.pending = waiting
+        assert world.of(world.b, 20).behind == pytest.approx(WORK + counted)
+
+
+def test_work_costs_those_who_decode_beside_it() -> None:
+    world = World()
+    world.a.load.in_flight = 3
+    assert world.of(world.a, 20).behind == pytest.approx(WORK + 3 * STALLED)
+
+
+def test_a_conversation_costs_the_more_to_move_the_longer_it_is() -> None:
+    world = World()
+    costs = [world.of(world.a, 20, left).moving for left in (0, 10, 40)]
+    assert costs[0] == 0.0
+    assert costs == sorted(costs)
