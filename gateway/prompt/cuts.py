@@ -33,6 +33,7 @@ class Cuts:
         spaces: the white-space characters that may be cut off a letter or digit, perhaps none.
         """
         self._piece = piece
+        self._least = piece // 8
         self._between_words = re.compile(f"[A-Za-z0-9](?=[{spaces}])") if spaces else None
         found_first = [token for token in added_tokens if not token.normalized and token.content]
         # The longest of those that start at one place is the one that counts.
@@ -45,7 +46,7 @@ class Cuts:
         start = 0
         if self._added is not None:
             for found in self._added.finditer(text):
-                if found.start() > start and found.group() not in self._no_cut_before:
+                if found.start() > start + self._least and found.group() not in self._no_cut_before:
                     yield from self._words(text, start, found.start())
                     start = found.start()
         yield from self._words(text, start, len(text))

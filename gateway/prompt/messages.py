@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from gateway.prompt.parts import parse_parts, without_billing_header
+from gateway.prompt.parts import BILLING_HEADER, parse_parts, without_billing_header
 from gateway.prompt.result import CannotScore, Reason
 from gateway.prompt.template import ContentFormat
 
@@ -64,19 +64,7 @@ def for_template_without_developer(messages: Sequence[Message]) -> Sequence[Mess
 def _message(message: object, form: ContentFormat) -> Message:
     if not isinstance(message, Mapping) or not isinstance(role := message.get("role"), str):
         raise CannotScore(Reason.MALFORMED)
-    content = message.get("content")
-    parts: Iterable[object]
-    if content is None:
-        parts = ()
-    elif isinstance(content, str):
-        parts = ({"type": "text", "text": content},)
-    elif isinstance(content, list):
-        parts = content
-    else:
-        raise CannotScore(Reason.MALFORMED)
-    if role == "system":
-        parts = without_billing_header(parts)
-    parsed = parse_parts(parts, form)
+    parsed = _content(message.get("content"), role, form)
     result: Message = {"role": role, "content": parsed}
     if role == "assistant":
         _add_assistant_fields(result, message)
@@ -92,6 +80,22 @@ def _message(message: object, form: ContentFormat) -> Message:
     if role == "developer":
         result["tools"] = message.get("tools")
     return result
+
+
+def _content(content: object, role: str, form: ContentFormat) -> Any:
+    """As templates get it; most often it is a plain text."""
+    if isinstance(content, str) and not (role == "system" and content.startswith(BILLING_HEADER)):
+        return content if form == "string" else [{"type": "text", "text": content}]
+    parts: Iterable[object]
+    if content is None:
+        parts = ()
+    elif isinstance(content, str):
+        parts = ({"type": "text", "text": content},)
+    elif isinstance(content, list):
+        parts = content
+    else:
+        raise CannotScore(Reason.MALFORMED)
+    return parse_parts(without_billing_header(parts) if role == "system" else parts, form)
 
 
 def _add_assistant_fields(result: Message, message: Mapping[str, Any]) -> None:

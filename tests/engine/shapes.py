@@ -13,6 +13,7 @@ RESPONSES = "/v1/responses"
 MESSAGES = "/v1/messages"
 EMBEDDINGS = "/v1/embeddings"
 ENDPOINTS = (CHAT, COMPLETIONS, RESPONSES, MESSAGES)
+"""those that generate; their answers tell how much of a prompt came out of the cache"""
 TAKING_IDS = (CHAT, RESPONSES, MESSAGES)
 """those whose engine side takes token ids beside the messages"""
 
@@ -131,6 +132,7 @@ _COMPLETIONS: Mapping[str, Body] = {
     "a text with a chat in it": {"prompt": f"<|im_start|>user\n{LONG}<|im_end|>\n<|im_start|>assistant\n"},
     "one text in a list": {"prompt": [LONG]},
     "texts": {"prompt": [prose("first text", 50), prose("second text", 70), prose("third text", 90)]},
+    "texts that begin alike": {"prompt": [f"{prose('alike', 70)} {ending}" for ending in ("one", "two", "three")]},
     "ids": {"prompt": token_ids("ids", 100)},
     "ids of just three blocks": {"prompt": token_ids("three blocks", 96)},
     "lists of ids": {"prompt": [token_ids("first ids", 97), token_ids("second ids", 64), token_ids("third ids", 150)]},
@@ -211,10 +213,10 @@ UNSCORED: Mapping[str, tuple[str, Body]] = {
 """endpoint and body that the engine answers and the gateway does not score, by the reason that it counts"""
 
 LIMITS: Mapping[str, Body] = {
-    CHAT: {"max_tokens": 1},
-    COMPLETIONS: {"max_tokens": 1},
-    RESPONSES: {"max_output_tokens": 1},
-    MESSAGES: {"max_tokens": 1},
+    CHAT: {"max_tokens": 1, "temperature": 0},
+    COMPLETIONS: {"max_tokens": 1, "temperature": 0},
+    RESPONSES: {"max_output_tokens": 1, "temperature": 0},
+    MESSAGES: {"max_tokens": 1, "temperature": 0},
     EMBEDDINGS: {},
 }
 """what keeps an answer short"""
