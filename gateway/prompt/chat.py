@@ -78,7 +78,7 @@ class ChatRenderer:
         if continue_final_message:
             raise CannotScore(Reason.CONVERSION)
         other = rendered([message | {"content": marked(message["content"])} for message in messages])
-        return _common_start(text, other).partition(MEDIA_MARK)[0], True
+        return self._certain(_common_start(text, other).partition(MEDIA_MARK)[0], text), True
 
     def encode(self, body: Mapping[str, Any], truncation: Truncation, salt: str | None) -> EncodedPrompts:
         """A chat request's token ids, up to the first image, video or audio. Raises CannotScore.
@@ -88,7 +88,7 @@ class ChatRenderer:
         text, has_media = self.render(body, self.tools(body))
         add_special_tokens = fields.flag(body, "add_special_tokens", False)
         if has_media:
-            ids = self._tokenizer.encode(self._before_last_boundary(text), add_special_tokens)
+            ids = self._tokenizer.encode(text, add_special_tokens)
             return EncodedPrompts((ids,), salt, images_from=len(ids))
         return EncodedPrompts((truncation.encode(self._tokenizer, text, add_special_tokens),), salt)
 
@@ -116,10 +116,16 @@ class ChatRenderer:
         prompts = [self._probe(effort) for effort in ("none", "low", "medium", "high", "xhigh", "max")]
         return "low" if prompts[0] is None or prompts[0] in prompts[1:] else "none"
 
-    def _before_last_boundary(self, text: str) -> str:
-        """Text up to the end of its last added token: what follows can't change how that is encoded."""
+    def _certain(self, start: str, text: str) -> str:
+        """As much of a text's start as is encoded in the same way whatever follows.
+
+        That is all of it where an added token comes next, as placeholders of images mostly are; else it ends with the
+        last added token.
+        """
+        if any(token.cuts and text.startswith(token.content, len(start)) for token in self._tokenizer.added_tokens):
+            return start
         tokens = (token.content for token in self._tokenizer.added_tokens)
-        return text[: max((text.rfind(token) + len(token) for token in tokens if token in text), default=0)]
+        return start[: max((start.rfind(token) + len(token) for token in tokens if token in start), default=0)]
 
     def _probe(self, effort: str) -> str | None:
         try:

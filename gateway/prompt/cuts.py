@@ -20,6 +20,11 @@ class AddedToken:
     single_word: bool = False
     """only where no word's character touches it"""
 
+    @property
+    def cuts(self) -> bool:
+        """Whether the text before one is encoded as if nothing came behind it."""
+        return bool(self.content) and not (self.normalized or self.lstrip or self.single_word)
+
 
 class Cuts:
     """The places for one tokenizer.

@@ -36,6 +36,8 @@ class World(NamedTuple):
     """The fleet, its gateway, and the shared folder as the gateway sees it."""
 
     gateway: GatewayServer
+    told: GatewayServer
+    """another one, which does not see the folder: LMCache's servers report to it"""
     replicas: list[VllmServer]
     folder: Path
 
@@ -66,32 +68,41 @@ def world(
     folder = tmp_path_factory.mktemp("shared-storage")
     source = folder / "source"
     source.mkdir()
+    reported_to = next(ports)
     with ExitStack() as running:
-        replicas = []
+        replicas, servers = [], {}
         for name in ("first", "second"):
             mount = running.enter_context(mounted(source, folder / f"mount-{name}"))
             log = folder / f"lmcache-{name}.log"
-            server = running.enter_context(LMCacheServer(binaries, next(ports), next(ports), next(ports), mount, log))
+            coordinator = f"http://127.0.0.1:{reported_to}"
+            server = running.enter_context(
+                LMCacheServer(binaries, next(ports), next(ports), next(ports), mount, log, coordinator)
+            )
             where = Ports(next(ports), next(ports), next(ports))
             replicas.append(
                 running.enter_context(
                     VllmServer(binaries, model, where, folder / f"{name}.log", arguments=server.vllm_arguments)
                 )
             )
+            servers[replicas[-1].id] = server.url
         boot(replicas)
         mount = running.enter_context(mounted(source, folder / "mount-gateway"))
         shared = {"writer": "lmcache-server", "chunk": CHUNK, "kv_bytes_per_token": KV_BYTES, "load_base": 0.0}
         settings = {
             "replicas": [{"url": replica.url} for replica in replicas],
-            # The machine is slower than any mount, and what is tested here is what is found.
             # Neighbours that decode cost far more than it is worth to stay, on a machine of any speed.
             "profile": {"a": 1.0, "b": 0.05, "q": 0.0, "d": 1.0, "e": 200.0, "f": 0.0},
-            "l2": {"path": str(mount), "deadline": 1.0, "models": {MODEL: shared}},
         }
-        gateway_folder = folder / "gateway"
-        gateway_folder.mkdir()
-        gateway = running.enter_context(GatewayServer(next(ports), settings, gateway_folder))
-        yield World(gateway, replicas, mount)
+        gateways = []
+        for name, port, source_of_facts in (
+            ("gateway", next(ports), {"path": str(mount), "prefetch": True}),
+            ("told", reported_to, {"coordinator": True}),
+        ):
+            (folder / name).mkdir()
+            # The machine is slower than any mount, and what is tested here is what is found.
+            l2 = {**source_of_facts, "servers": servers, "deadline": 1.0, "models": {MODEL: shared}}
+            gateways.append(running.enter_context(GatewayServer(port, {**settings, "l2": l2}, folder / name)))
+        yield World(gateways[0], gateways[1], replicas, mount)
 
 
 def busy(replica: VllmServer, world: World) -> Thread:
@@ -147,3 +158,41 @@ def test_predictions_are_exact_at_the_edge_of_a_chunk(world: World, beyond: int)
     httpx.post(f"{holder.url}/reset_prefix_cache", timeout=60.0).raise_for_status()
     again = world.ask(prompt)
     assert again.cached == again.predicted, (again, BLOCK_SIZE)
+
+
+def test_lmcaches_servers_report_what_they_store(world: World) -> None:
+    prompt = token_ids("reported", 3 * CHUNK + 7)
+    first = world.ask(prompt)
+    params = {"endpoint": "/v1/completions"}
+
+    def seen() -> dict[str, dict[str, int]]:
+        answer = world.told.admin.post("/explain", params=params, json={"model": MODEL, "prompt": prompt}).json()
+        return {candidate["replica"]: candidate["tokens"] for candidate in answer["candidates"]}
+
+    (other,) = {replica.id for replica in world.replicas} - {first.replica}
+    wait_until("what was stored is reported", lambda: seen()[other]["l2"] == 3 * CHUNK)
+    holder = next(replica for replica in world.replicas if replica.id == first.replica)
+    # Without the GPU's blocks, what counts of the first one is its server's memory.
+    httpx.post(f"{holder.url}/reset_prefix_cache", timeout=60.0).raise_for_status()
+    world.ask(token_ids("something else", 40))
+    tokens = seen()[first.replica]
+    assert tokens["l0"] + tokens["l1"] == 3 * CHUNK
+    assert tokens["l2"] == 0
+
+
+def test_what_is_stored_is_fetched_while_a_request_waits(world: World) -> None:
+    prompt = token_ids("fetched", LONG)
+    before = world.files()
+    first = world.ask(prompt)
+    world.wait_for_chunks(before, LONG // CHUNK)
+    holder = next(replica for replica in world.replicas if replica.id == first.replica)
+    httpx.post(f"{holder.url}/reset_prefix_cache", timeout=60.0).raise_for_status()
+    for replica in world.replicas:
+        busy(replica, world)
+    answer = world.ask(prompt)
+    assert answer.from_storage == answer.cached == LONG // CHUNK * CHUNK
+    wait_until(
+        "LMCache's server took the prefetch",
+        lambda: world.gateway.metric("kvgate_l2_prefetches_total", outcome="accepted") >= 1,
+    )
+    assert world.gateway.metric("kvgate_l2_prefetches_total", outcome="refused") == 0

@@ -30,6 +30,8 @@ class LMCacheServer:
     folder: Path
     """its L2"""
     log: Path
+    coordinator: str
+    """URL to which it reports what it stores"""
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property
@@ -56,7 +58,9 @@ class LMCacheServer:
                     "--http-host", "127.0.0.1", "--http-port", str(self.http_port),
                     "--prometheus-port", str(self.prometheus_port), "--chunk-size", str(CHUNK),
                     "--l1-size-gb", "0.25", "--eviction-policy", "LRU", *mode,
-                    "--l2-adapter", json.dumps({"type": "fs", "base_path": str(self.folder)}),
+                    "--l2-adapter", json.dumps({"type": "fs", "base_path": str(self.folder), "shared": True}),
+                    "--coordinator-url", self.coordinator, "--coordinator-advertise-ip", "127.0.0.1",
+                    "--coordinator-event-reporting",
                 ],
                 env=os.environ | {"LMCACHE_TRACK_USAGE": "false"},
                 stdout=log,

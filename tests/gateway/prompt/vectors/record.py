@@ -56,11 +56,8 @@ class Engine:
         )
 
     @classmethod
-    async def start(
-        cls, tokenizer: Path, options: Sequence[str] = (), templates: str | list[dict[str, str]] | None = None
-    ) -> "Engine":
-        """options: of vLLM's command line. templates: put into the tokenizer's configuration."""
-        model = model_folder(tokenizer, MODEL, templates)
+    async def start(cls, model: Path, options: Sequence[str] = ()) -> "Engine":
+        """model: its folder. options: of vLLM's command line."""
         parser = make_arg_parser(FlexibleArgumentParser())
         arguments = parser.parse_args(["--model", str(model), *OPTIONS, *options])
         engine = AsyncEngineArgs.from_cli_args(arguments)
@@ -111,7 +108,7 @@ async def start(server: Mapping[str, Any]) -> Engine | PoolingEngine:
     named = [
         {"name": name, "template": _template(file).read_text()} for name, file in server.get("templates", {}).items()
     ]
-    return await Engine.start(HERE / "tokenizer", options, named or None)
+    return await Engine.start(model_folder(HERE / "tokenizer", MODEL, named or None), options)
 
 
 def _template(name: str) -> Path:
