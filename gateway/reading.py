@@ -17,7 +17,7 @@ class Reading(msgspec.Struct, frozen=True):
 
     route: RouteRequest
     tokens: tuple[Sequence[int], ...] = ()
-    """the token ids of each of its prompts; empty where they are not known"""
+    """the token ids of each of its prompts, up to the first image; empty where they are not known"""
     reason: Reason | None = None
     """why they are not known, where they were looked for"""
     salt: str | None = None
@@ -51,4 +51,4 @@ def chained(
         Prompt(len(tokens), chain, whole, again)
         for tokens, chain, again in zip(encoded.prompts, chains, repeated, strict=True)
     )
-    return Reading(RouteRequest(model, prompts), encoded.prompts if whole else (), salt=encoded.salt)
+    return Reading(RouteRequest(model, prompts), encoded.prompts, salt=encoded.salt)

@@ -147,7 +147,7 @@ class OpenAI:
         hide_usage = path in REPORTS_USAGE and body.lacks_usage and not intake.encoded
         if hide_usage:
             plain = set_member(plain, "stream_options", _INCLUDE_USAGE)
-        single = len(reading.tokens) == 1 and body.n in (None, 1)
+        single = len(reading.tokens) == 1 and reading.route.whole and body.n in (None, 1)
         total = self._limits.total_timeout
         deadline = None if total is None else request.arrived + total
         raw = intake.sent(plain)
@@ -177,7 +177,9 @@ class OpenAI:
     def _sends_ids(self, path: str, body: Body, reading: Reading) -> bool:
         wanted = body.model is not None and path in TAKEN_ON and self._chooser.sends_token_ids(body.model)
         given = body.kv_transfer_params
-        return wanted and len(reading.tokens) == 1 and (given is None or isinstance(given, dict))
+        return (
+            wanted and len(reading.tokens) == 1 and reading.route.whole and (given is None or isinstance(given, dict))
+        )
 
     def _policy(self, fields: Mapping[bytes, bytes], path: str, model: str | None) -> Policy:
         if path not in SCORED:

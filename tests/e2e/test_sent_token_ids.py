@@ -30,10 +30,14 @@ async def test_the_gateways_ids_go_along_until_the_engine_counts_otherwise(tmp_p
             "models": {"fake": {"tokenizer": str(TOKENIZER), "send_token_ids": True}},
         }
         async with gateway_process(settings, tmp_path) as gateway:
+            image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+            shown = {**BODY, "messages": [{"role": "user", "content": [image]}]}
+            await client.post(gateway.url + PATH, json=shown)
             for _ in range(2):  # the fake says that every prompt has one token
                 assert (await client.post(gateway.url + PATH, json=BODY)).status_code == 200
             metrics = (await client.get(gateway.url + "/metrics")).text
-    first, second = fake.requests
+    with_image, first, second = fake.requests
+    assert "kv_transfer_params" not in with_image, "what follows the image is not known"
     params = first["kv_transfer_params"]
     assert isinstance(params, dict)
     assert len(params["prompt_token_ids"]) > 3

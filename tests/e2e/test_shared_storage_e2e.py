@@ -100,3 +100,22 @@ async def test_what_a_replica_stored_is_predicted_and_loaded_elsewhere(tmp_path:
         failed = await world.ask(world.replicas[1], OTHER)
         assert failed.status_code == 500
         assert failed.json()["error"]["type"] == "InternalServerError"
+
+
+async def test_what_comes_before_an_image_is_looked_up(tmp_path: Path) -> None:
+    path = "/v1/chat/completions"
+    system = {"role": "system", "content": "All that is known of this matter so far. " * 60}
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    asked = {"model": "sim", "messages": [system, {"role": "user", "content": [image]}]}
+    async with fleet(tmp_path) as world, httpx.AsyncClient(timeout=30) as client:
+        body = {"model": "sim", "messages": [system, {"role": "user", "content": "Hello"}], "max_tokens": 1}
+        first = await client.post(world.gateway + path, json=body)
+
+        async def told() -> bool:
+            answer = await client.post(f"{world.gateway}/explain", params={"endpoint": path}, json=asked)
+            held = {c["replica"]: c["tokens"] for c in answer.json()["candidates"]}
+            holder = held.pop(first.headers["x-kvgate-replica"])
+            (other,) = held.values()
+            return bool(holder["l0"] >= other["l2"] >= CHUNK)
+
+        await eventually(told, "the text before the image is found in both places")
