@@ -53,10 +53,12 @@ measure-room: $(READY)
 bench: $(READY)
 	$(BIN)/python -m bench $(ONLY)
 
-# What follows from other files: dashboards, the part of the chart's schema that is the settings', the plain manifests.
+# What follows from other files: dashboards, the settings in the chart's schema, generated documents, plain manifests.
 manifests: $(READY)
 	$(BIN)/python deploy/grafana/dashboards.py
 	$(BIN)/python deploy/helm/values_schema.py
+	$(BIN)/python docs/reference.py
+	$(BIN)/python docs/monitoring.py
 	$(BIN)/python tests/support/kube_tools.py template kvgate deploy/helm/kvgate --namespace kvgate > deploy/kubernetes/base/kvgate.yaml
 
 demo: $(READY)

@@ -11,6 +11,8 @@ from endings import candidate
 
 from gateway.__main__ import all_commands, command_line
 from gateway.api.paths import is_engines
+from gateway.application import running
+from gateway.config import Config
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -32,6 +34,20 @@ def commands(page: Path) -> list[str]:
 def test_the_page_of_settings_is_what_the_settings_say() -> None:
     script = runpy.run_path(str(ROOT / "docs" / "reference.py"))
     assert script["PAGE"].read_text() == script["page"](), "run: python docs/reference.py"
+
+
+def test_the_pages_of_metrics_and_alerts_are_what_readme_dashboards_and_rules_say() -> None:
+    for path, text in runpy.run_path(str(ROOT / "docs" / "monitoring.py"))["pages"]().items():
+        assert path.read_text() == text, "run: python docs/monitoring.py"
+
+
+async def test_every_path_of_operators_is_in_the_page_of_paths() -> None:
+    config = Config.model_validate({"listen": {"admin_port": 9090}})
+    text = (ROOT / "docs" / "api.md").read_text().partition("## For operators")[2]
+    async with running(config) as gateway:
+        served = {path.partition("/{")[0] for path in gateway.admin.openapi()["paths"]}
+    assert len(served) >= 10
+    assert {path for path in served if not re.search(rf"[` ]{path}[`/?]", text)} == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
