@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: check test fuzz soak chaos test-engine measure-room bench demo crds docs setup clean manifests
+.PHONY: check test fuzz soak endure chaos test-engine measure-room bench demo crds docs setup clean manifests
 
 setup: $(READY)
 
@@ -33,8 +33,13 @@ soak: $(READY)
 	KVGATE_STEPS=$(STEPS) $(BIN)/pytest tests/gateway/kv/test_fleet_histories.py tests/gateway/redis/test_shared_histories.py
 	KVGATE_PODS=$(PODS) $(BIN)/pytest tests/e2e/test_pod_churn.py
 
-# Gateways and replicas as processes that are killed under traffic: make chaos SECONDS=600 SEED=2.
+# 80 % of what a gateway can do with clients that leave, servers that close idle connections, 2,000 streams: every
+# answer is checked, memory and open files are watched. make endure SECONDS=600.
 SECONDS ?= 60
+endure: $(READY)
+	$(BIN)/python -m loadtest.endure --seconds $(SECONDS)
+
+# Gateways and replicas as processes that are killed under traffic: make chaos SECONDS=600 SEED=2.
 SEED ?= 1
 chaos: $(READY)
 	KVGATE_CHAOS_SECONDS=$(SECONDS) KVGATE_CHAOS_SEED=$(SEED) $(BIN)/pytest -rP tests/chaos

@@ -6,6 +6,7 @@ import random
 import socket
 import sys
 import tempfile
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Sequence
 
 import httpx
@@ -25,13 +26,13 @@ class ChildFailed(Exception):
     """A child process ended, or did not answer in time. What it wrote is in a note."""
 
 
-def python(arguments: Sequence[str], ready: Sequence[str]) -> contextlib.AbstractAsyncContextManager[None]:
+def python(arguments: Sequence[str], ready: Sequence[str]) -> contextlib.AbstractAsyncContextManager[Process]:
     """Run `python ARGUMENTS` within the context, as `child` does."""
     return child([sys.executable, *arguments], ready)
 
 
 @contextlib.asynccontextmanager
-async def child(command: Sequence[str], ready: Sequence[str]) -> AsyncIterator[None]:
+async def child(command: Sequence[str], ready: Sequence[str]) -> AsyncIterator[Process]:
     """Run a command within the context.
 
     ready: URLs that answer 200 once the child can be used.
@@ -44,7 +45,7 @@ async def child(command: Sequence[str], ready: Sequence[str]) -> AsyncIterator[N
             raise ChildFailed(f"{command[0]}: {error.strerror}") from error
         try:
             await _answering(process, ready)
-            yield
+            yield process
         except Exception as failure:
             output.seek(0)
             written = output.read().decode(errors="replace")[-SHOWN_CHARACTERS:]
@@ -54,7 +55,7 @@ async def child(command: Sequence[str], ready: Sequence[str]) -> AsyncIterator[N
             await _stop(process)
 
 
-async def _answering(child: asyncio.subprocess.Process, ready: Sequence[str]) -> None:
+async def _answering(child: Process, ready: Sequence[str]) -> None:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + READY_SECONDS
     async with httpx.AsyncClient() as client:
@@ -74,7 +75,7 @@ async def _ok(client: httpx.AsyncClient, url: str) -> bool:
         return False
 
 
-async def _stop(child: asyncio.subprocess.Process) -> None:
+async def _stop(child: Process) -> None:
     if child.returncode is not None:
         return
     child.terminate()
