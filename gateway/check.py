@@ -14,13 +14,14 @@ from gateway.fleet.canary import describe
 from gateway.fleet.discovery.once import discover
 from gateway.fleet.probe import EngineMetrics, Probe, ProbeError, replica_id
 from gateway.kv.reach import unreachable
-from gateway.kv.sources import Sources
+from gateway.kv.sources import Source, Sources
 from gateway.pods import check_pods
 from gateway.prompt.library import configured, read_settings
 from gateway.prompt.parity import Outcome, ParityCheck
 from gateway.prompt.reader import load
 from gateway.prompt.tokenizer import TokenizerError
 from gateway.relay.credentials import client as replica_client
+from gateway.seeds import TRIED, first_block, seed_of
 from routing.fleet import Replica
 
 HASHES_OF_ITS_OWN = ("xxhash", "xxhash_cbor", "builtin")
@@ -81,7 +82,9 @@ async def _check(config: Config, wanted: ReplicaConfig, client: httpx.AsyncClien
         engines = (await probe.metrics()).engines
         finding.cells |= {"reachable": "yes", "model": replica.base.id, "vLLM": await probe.version() or "?"}
         _check_engines(finding, replica, list(engines.values()))
-        await _check_events(finding, wanted, await probe.event_sources(), config.probing.timeout)
+        sources = await _check_events(finding, wanted, await probe.event_sources(), config.probing.timeout)
+        if sources:
+            await _check_seed(finding, config, replica, engines.get(0, EngineMetrics()).hash_algorithm, sources[0])
         await _check_parity(finding, config, replica, client)
     except ProbeError as exc:
         finding.cells["reachable"] = "no"
@@ -105,13 +108,16 @@ def _check_engines(finding: Finding, replica: Replica, engines: Sequence[EngineM
         finding.notes.append("its block hashes are its own unless PYTHONHASHSEED is the same everywhere: no shared L2")
 
 
-async def _check_events(finding: Finding, wanted: ReplicaConfig, told: Sources | None, patience: float) -> None:
+async def _check_events(
+    finding: Finding, wanted: ReplicaConfig, told: Sources | None, patience: float
+) -> Sequence[Source]:
+    """Returns the streams of its engines."""
     if wanted.kv_events:
         sources = wanted.sources(ranks=1)
     elif told is None:
         finding.cells["events"] = "?"
         finding.faults.append("/kv_event_sources is not served: name kv_events and kv_replay in the configuration")
-        return
+        return ()
     else:
         sources = told.by_rank
         for rank, reason in told.missing.items():
@@ -122,6 +128,30 @@ async def _check_events(finding: Finding, wanted: ReplicaConfig, told: Sources |
     replayed = sum(source.replay_endpoint is not None for source in sources.values())
     finding.cells |= {"events": str(len(sources)), "replay": str(replayed)}
     finding.faults += faults
+    return list(sources.values())
+
+
+async def _check_seed(
+    finding: Finding, config: Config, replica: Replica, algorithm: str | None, source: Source
+) -> None:
+    """Whether what engines store in common is named with the seed that the settings say."""
+    models = config.l2.models if config.l2 else {}
+    shared = next((models[card.id] for card in replica.cards if card.id in models), None)
+    block = await first_block(source, config.probing.timeout)
+    if algorithm is None or block is None:
+        return
+    wanted = shared.python_hash_seed if shared is not None and shared.writer != "lmcache-server" else None
+    found = await anyio.to_thread.run_sync(seed_of, block, algorithm, (wanted, *TRIED))
+    finding.cells["hash seed"] = found or "?"
+    if shared is not None and shared.writer != "lmcache-server" and found != _named(wanted):
+        finding.faults.append(
+            f"PYTHONHASHSEED is {found or 'not one of the usual'}, where l2.models says {_named(wanted)}: what it "
+            "stores has names that are not looked for"
+        )
+
+
+def _named(seed: int | None) -> str:
+    return "unset" if seed is None else str(seed)
 
 
 async def _check_parity(finding: Finding, config: Config, replica: Replica, client: httpx.AsyncClient) -> None:
@@ -147,7 +177,7 @@ async def _check_parity(finding: Finding, config: Config, replica: Replica, clie
 
 def _compare(findings: Sequence[Finding]) -> None:
     """What differs between replicas of one model."""
-    for column in ("block size", "hash", "vLLM"):
+    for column in ("block size", "hash", "hash seed", "vLLM"):
         seen: dict[str, set[str]] = {}
         for finding in findings:
             if column in finding.cells:

@@ -6,8 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import yaml
 
+from tests.engine.prompts import token_ids
 from tests.engine.telling import SERVED
 from tests.engine.vllm_cpu.server import BLOCK_SIZE, MODEL, VllmServer
 
@@ -17,6 +19,22 @@ def test_check_finds_nothing_wrong_with_a_plain_replica(replicas: list[VllmServe
     assert status == 0, shown
     assert "nothing found that costs hits" in shown
     assert _column(shown, "block size") == str(BLOCK_SIZE)
+
+
+def test_check_finds_out_the_seed_of_an_engines_hashes(telling_replica: VllmServer, tmp_path: Path) -> None:
+    body = {"model": MODEL, "prompt": token_ids("seeded", 2 * BLOCK_SIZE), "max_tokens": 1}
+    httpx.post(f"{telling_replica.url}/v1/completions", json=body, timeout=60.0).raise_for_status()
+    config = tmp_path / "kvgate.yaml"
+    shared = {"writer": "vllm", "hash": "sha256_cbor", "python_hash_seed": 7}
+    settings = {
+        "replicas": [{"url": telling_replica.url}],
+        "models": {MODEL: SERVED},
+        "l2": {"path": str(tmp_path), "models": {MODEL: shared}},
+    }
+    config.write_text(yaml.safe_dump(settings))
+    status, shown = _check("--config", str(config))
+    assert (status, _column(shown, "hash seed")) == (1, "0")
+    assert "PYTHONHASHSEED is 0, where l2.models says 7" in shown
 
 
 def test_check_finds_nothing_wrong_with_a_replica_that_is_served_as_configured(
