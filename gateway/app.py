@@ -142,8 +142,7 @@ class Gateway:
         ]  # fmt: skip
         if logging.getLogger("kvgate.request").isEnabledFor(logging.INFO):
             listeners.append(self._requests.write)
-        if self._l2:
-            listeners.append(self._l2.storage.ended)
+        listeners += [self._l2.storage.ended] if self._l2 else []
         self._traffic = TrafficLog(config.traffic_log, self.metrics.registry) if config.traffic_log else None
         listeners += [self._traffic.add] if self._traffic else []
         self.tracing = tracing(config.tracing)
@@ -172,6 +171,7 @@ class Gateway:
 
         def forget(replica: ReplicaId) -> None:
             self.metrics.forget(replica)
+            fit.forget(replica)
             self._accounts.forget()
 
         self._discovery = DiscoveryParts(config.discovery, group, self._make_watch, self.health.drain, forget)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from math import exp, log
 
 from routing.cost import Profile
-from routing.types import EngineId
+from routing.types import EngineId, ReplicaId
 
 _RATE = 0.1
 """Share of an error that one observation corrects."""
@@ -70,9 +70,10 @@ class SpeedFit:
         own.observe(ratio, self._fleet.log if self._fleet.better else 0.0, used.log if used else 0.0)
         self._fleet.observe(ratio, 0.0, 0.0)
 
-    def forget(self, engine: EngineId) -> None:
-        """The engine left."""
-        self._engines.pop(engine, None)
+    def forget(self, replica: ReplicaId) -> None:
+        """The replica does not come back: another one of its name may be on other hardware."""
+        for engine in [engine for engine in self._engines if engine.replica == replica]:
+            del self._engines[engine]
 
     def _used(self, engine: EngineId) -> "_Fitted | None":
         own = self._engines.get(engine)

@@ -8,6 +8,8 @@ from loadtest.arguments import above_zero, positive
 
 POLICIES = ("round-robin", "least-loaded", "prefix-aware", "kv-aware")
 QUICK_POLICIES = ("round-robin", "prefix-aware", "kv-aware")
+PEERS = ("llm-d-3-2-2", "dynamo-cost", "lmetric")
+"""rules of other routers, written anew"""
 KINDS = ("shared-prompt", "multi-turn", "rag", "agent", "unique")
 PROFILES = ("llama-8b-h100", "llama-8b-l40s", "qwen3-32b-h100")
 
@@ -22,7 +24,12 @@ class Compare:
         add = parser.add_argument
         add("--trace", type=Path, metavar="FILE", help="Mooncake's form, agents' sessions (.gz) or Azure's (.csv)")
         add("--workload", choices=KINDS, default="agent", help="what is made up without a trace (default %(default)s)")
-        add("--policies", nargs="+", metavar="NAME", help=f"kvgate's (default {' '.join(POLICIES)})")
+        add(
+            "--policies",
+            nargs="+",
+            metavar="NAME",
+            help=f"kvgate's (default {' '.join(POLICIES)}); in virtual time also {' '.join(PEERS)}",
+        )
         add("--replicas", type=positive, default=8, help="simulated replicas (default %(default)s)")
         add("--profile", choices=PROFILES, default="qwen3-32b-h100", help="model and GPU to time (default %(default)s)")
         add("--loads", nargs="+", type=above_zero, metavar="LOAD", help="of the fleet's capacity (default 0.7)")
@@ -47,6 +54,16 @@ class Compare:
             help="real seconds per simulated second, through sockets: more on a machine that is busy or slow",
         )
         add("--virtual", action="store_true", help="in virtual time, without sockets: kvgate's policies only")
+        add(
+            "--block-size",
+            type=positive,
+            default=16,
+            help="tokens; larger ones are faster to simulate (with --virtual)",
+        )
+        add("--slow", type=int, default=0, help="so many replicas are half as fast (with --virtual)")
+        add("--event-lag", type=float, default=0.001, help="seconds until KV events arrive (with --virtual)")
+        add("--event-loss", type=float, default=0.0, help="share of KV events lost, then replayed (with --virtual)")
+        add("--restart", action="store_true", help="a replica dies at half time and comes back cold (with --virtual)")
         add("--quick", action="store_true", help="one load, one seed, few requests, in virtual time")
         add("--html", type=Path, metavar="FILE", help="write a page with plots")
         add("--markdown", type=Path, metavar="FILE", help="write the tables as Markdown")

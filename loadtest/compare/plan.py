@@ -15,12 +15,14 @@ MAX_MODEL_LENGTH = 131_072
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Equal simulated replicas."""
+    """Simulated replicas, equal but for the slow ones."""
 
     replicas: int
     profile: Profile
     block_size: int = 16
     """tokens of an engine's block"""
+    slow: int = 0
+    """how many of them, the last ones, take twice as long for everything"""
 
     @property
     def blocks(self) -> int:
@@ -33,12 +35,24 @@ class Fleet:
         An answer's tokens ride along in steps that prefill others, so they count without the steps' fixed part.
         """
         busy = sum(self._seconds(request) for request in trace.requests)
-        return self.replicas * len(trace.requests) / busy
+        return (self.replicas - self.slow / 2) * len(trace.requests) / busy
 
     def _seconds(self, request: TraceRequest) -> float:
         profile, prompt, output = self.profile, request.prompt_tokens, request.output_tokens
         prefill = profile.a * ceil(prompt / DEFAULT_TOKEN_BUDGET) + profile.chunk_ms(prompt, 0)
         return (prefill + output * (profile.e + profile.f * (prompt + output / 2))) / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What goes wrong in a run in virtual time."""
+
+    event_lag: float = 0.001
+    """seconds from an engine's step to the gateway's index"""
+    event_loss: float = 0.0
+    """share of event messages that are lost, 0 to 1; the next one shows the gap, and they are replayed"""
+    restart: bool = False
+    """whether replica 0 dies at half time and is back, with an empty cache, a tenth of the time later"""
 
 
 @dataclass(frozen=True, slots=True)

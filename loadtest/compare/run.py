@@ -13,7 +13,7 @@ from loadtest.compare.command import POLICIES, QUICK_POLICIES
 from loadtest.compare.document import document
 from loadtest.compare.markdown import markdown
 from loadtest.compare.outcome import Outcome
-from loadtest.compare.plan import Fleet, Slice, bounds, families, fitting, slices, windows
+from loadtest.compare.plan import Fleet, Slice, Trouble, bounds, families, fitting, slices, windows
 from loadtest.compare.routers import Router, kvgate, peer
 from loadtest.compare.summary import summary
 from loadtest.compare.table import tables
@@ -23,6 +23,7 @@ from loadtest.replica.timing import PROFILES
 from loadtest.traces.files import load
 from loadtest.traces.generate import Mix, generate
 from loadtest.traces.trace import Trace
+from loadtest.virtual.peers import PEERS
 from routing.policies import policy_named
 
 QUICK_REQUESTS = 300
@@ -33,12 +34,15 @@ WARM_UP = 0.25
 
 def compare(args: argparse.Namespace) -> int:
     """Play, print. Returns the exit status. Raises OSError, TraceError, ValueError, ChildFailed, httpx.HTTPError."""
-    fleet = Fleet(args.replicas, PROFILES[args.profile])
+    fleet = Fleet(args.replicas, PROFILES[args.profile], args.block_size, args.slow)
+    trouble = Trouble(args.event_lag, args.event_loss, args.restart)
     policies = _policies(args)
     peers = [peer(text) for text in args.peer]
     quick = args.quick or args.virtual
     if quick and peers:
         raise ValueError("in virtual time there are no sockets, so no peers: leave out --quick and --virtual")
+    if not quick and (trouble != Trouble() or fleet != Fleet(fleet.replicas, fleet.profile)):
+        raise ValueError("trouble, slow replicas and another size of blocks are for virtual time: add --virtual")
     played = _slices(args, fleet)
     limits = {(slice.load, slice.seed): bounds(slice, fleet) for slice in played}
     columns = (TextColumn("{task.description:>28}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -46,7 +50,7 @@ def compare(args: argparse.Namespace) -> int:
         whole = (len(policies) + len(peers)) * sum(len(slice.trace.requests) for slice in played)
         bar = progress.add_task("", total=whole)
         if quick:
-            outcomes = _in_virtual_time(played, fleet, policies, progress, bar)
+            outcomes = _in_virtual_time(played, fleet, policies, trouble, progress, bar)
         else:
             scale = args.time_scale
             routers = [*(kvgate(policy, fleet.profile, scale) for policy in policies), *peers]
@@ -65,7 +69,8 @@ def compare(args: argparse.Namespace) -> int:
 
 def _policies(args: argparse.Namespace) -> list[str]:
     named = args.policies or (QUICK_POLICIES if args.quick else POLICIES)
-    return [policy_named(name).name for name in named]
+    virtual_only = PEERS if args.quick or args.virtual else ()
+    return [name if name in virtual_only else policy_named(name).name for name in named]
 
 
 def _slices(args: argparse.Namespace, fleet: Fleet) -> list[Slice]:
@@ -88,13 +93,18 @@ def _filled(parts: Sequence[Trace]) -> Sequence[Trace]:
 
 
 def _in_virtual_time(
-    played: Sequence[Slice], fleet: Fleet, policies: Sequence[str], progress: Progress, bar: TaskID
+    played: Sequence[Slice],
+    fleet: Fleet,
+    policies: Sequence[str],
+    trouble: Trouble,
+    progress: Progress,
+    bar: TaskID,
 ) -> list[Outcome]:
     outcomes = []
     for slice in played:
         for policy in policies:
             progress.update(bar, description=_name(slice, policy))
-            outcomes.append(virtual.play(slice, fleet, policy, lambda: progress.advance(bar)))
+            outcomes.append(virtual.play(slice, fleet, policy, lambda: progress.advance(bar), trouble))
     return outcomes
 
 

@@ -5,18 +5,22 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
 from loadtest.compare.outcome import Asked, Outcome
-from loadtest.compare.plan import Fleet, Slice
+from loadtest.compare.plan import Fleet, Slice, Trouble
 from loadtest.traces.spell import Numbers
 from loadtest.traces.trace import Trace
 from loadtest.virtual.door import MODEL, Door
+from loadtest.virtual.peers import PEERS
 from loadtest.virtual.run import Run
 from loadtest.virtual.site import Site
 from loadtest.virtual.workload import Answered, Ask
 from routing import cost
 from routing.policies import POLICIES
 
+NAMES = {**POLICIES, **PEERS}
+"""policies that can be played"""
 PARTS = 24
 """of the time, to show how load spreads"""
+NO_TROUBLE = Trouble()
 
 
 class Played:
@@ -49,11 +53,14 @@ class Played:
         return Ask(at, self._numbers.tokens(request), output, thread=number)
 
 
-def play(slice: Slice, fleet: Fleet, policy: str, answered: Callable[[], None]) -> Outcome:
-    """From empty caches. policy: a name in `POLICIES`. answered: called after each request."""
-    sites = [Site(fleet.profile, fleet.blocks, fleet.block_size, model=MODEL) for _ in range(fleet.replicas)]
+def play(
+    slice: Slice, fleet: Fleet, policy: str, answered: Callable[[], None], trouble: Trouble = NO_TROUBLE
+) -> Outcome:
+    """From empty caches. policy: a name in `NAMES`. answered: called after each request."""
+    profiles = [fleet.profile] * (fleet.replicas - fleet.slow) + [fleet.profile.scaled(2.0)] * fleet.slow
+    sites = [Site(profile, fleet.blocks, fleet.block_size, model=MODEL) for profile in profiles]
     door = Door(
-        POLICIES[policy],
+        NAMES[policy],
         cost.PROFILES[fleet.profile.name],
         fleet.replicas,
         fleet.blocks,
@@ -61,7 +68,11 @@ def play(slice: Slice, fleet: Fleet, policy: str, answered: Callable[[], None]) 
         Random(slice.seed),
     )
     played = Played(slice.trace, answered)
-    ended = [one for one in Run(sites, [door]).play(played) if one.ask.thread >= slice.warm_up]
+    run = Run(sites, [door], event_lag=trouble.event_lag, event_loss=trouble.event_loss, random=Random(slice.seed))
+    if trouble.restart:
+        run.at(0.5 * slice.trace.seconds, lambda: run.kill(0))
+        run.at(0.6 * slice.trace.seconds, lambda: run.join(0))
+    ended = [one for one in run.play(played) if one.ask.thread >= slice.warm_up]
     ended.sort(key=lambda one: one.ask.thread)
     asked = [Asked(one.ask.thread, len(one.ask.prompt), one.cached, one.ttft, one.itl) for one in ended]
     return Outcome(policy, slice.load, slice.seed, asked, _computed(ended, fleet.replicas))

@@ -1,7 +1,7 @@
 """How long an engine step takes, per model and GPU."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 
@@ -30,6 +30,10 @@ class Profile:
     """ms per token of context"""
     l0_tokens: int
     """tokens of KV cache in GPU memory"""
+
+    def scaled(self, factor: float) -> "Profile":
+        """The same engine on something that takes `factor` times as long."""
+        return replace(self, **{key: factor * getattr(self, key) for key in "abqdef"})
 
     def prefill_ms(self, tokens: int, cached: int) -> float:
         """One prompt's prefill in one step: `tokens` > 0 computed after `cached` >= 0."""

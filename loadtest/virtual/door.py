@@ -28,6 +28,8 @@ FRESH_LIFETIME = 2.0
 HISTORY_TOKENS = 320_000
 HISTORY_LIFETIME = 3600.0
 ROOM_LIFETIME = 600.0
+LEAST_NEW = 64
+"""tokens to prefill from which on a first token says something of the speed, as for the gateway"""
 
 
 class Door:
@@ -73,6 +75,7 @@ class Door:
             self._room.forget(engine)
             self._fresh.forget(engine)
             self._history.forget(engine)
+            self._fit.forget(engine.replica)
 
     def decide(self, ask: Ask, now: float) -> tuple[Decision, Lease]:
         """Choose a replica, take a place in its load."""
@@ -93,9 +96,9 @@ class Door:
         """The first token of a request has come."""
         self._router.began(decision, now)
 
-    def answered(self, decision: Decision, ttft: float) -> None:
-        """The first token of a request came so many seconds after it."""
-        if decision.cached_tokens is not None:
+    def answered(self, decision: Decision, cached: int, ttft: float) -> None:
+        """A request ended: so many of its tokens were cached, and its first one came so many seconds after it."""
+        if decision.cached_tokens == cached and decision.new_tokens >= LEAST_NEW:
             self._fit.observe(decision.engine, decision.prediction.ttft / decision.factor, ttft)
 
     def take_in(self, replica: int, changes: Sequence[Change], now: float) -> None:

@@ -4,6 +4,7 @@ import heapq
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
+from random import Random
 from typing import NamedTuple
 
 from loadtest.replica.engine import Step
@@ -28,16 +29,27 @@ class Run:
     """A fleet, its gateways, and the time.
 
     sites: the replicas. doors: the gateways; requests go to them in turn. event_lag: seconds from an engine's step to
-    the gateways' indexes. report_interval: seconds between two looks of the gateways at the engines' load.
+    the gateways' indexes. event_loss: share of messages that are lost, drawn from `random`, and replayed once the
+    engine's next one shows the gap. report_interval: seconds between two looks of the gateways at the engines' load.
     """
 
     def __init__(
-        self, sites: Sequence[Site], doors: Sequence[Door], *, event_lag: float = 0.001, report_interval: float = 1.0
+        self,
+        sites: Sequence[Site],
+        doors: Sequence[Door],
+        *,
+        event_lag: float = 0.001,
+        event_loss: float = 0.0,
+        report_interval: float = 1.0,
+        random: Random | None = None,
     ) -> None:
         self.now = 0.0
         self._sites = sites
         self._doors = doors
         self._event_lag = event_lag
+        self._event_loss = event_loss
+        self._random = random or Random(0)
+        self._lost: dict[int, list[KVEvent]] = {}
         self._report_interval = report_interval
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()
@@ -65,6 +77,7 @@ class Run:
         """A replica dies: gateways see it at once, and what it was to answer is asked again."""
         site = self._sites[replica]
         site.restart()
+        self._lost.pop(replica, None)
         for door in self._doors:
             door.leave(replica)
         for request in [request for request, sent in self._sent.items() if number(sent.decision.engine) == replica]:
@@ -129,7 +142,7 @@ class Run:
         ask, door, decision, lease = self._sent.pop(request)
         lease.release()
         ttft = self._first.pop(request) - ask.at
-        door.answered(decision, ttft)
+        door.answered(decision, request.cached or 0, ttft)
         answered = Answered(
             ask,
             number(decision.engine),
@@ -143,10 +156,16 @@ class Run:
         return answered
 
     def _tell(self, site: Site, life: int, events: Sequence[KVEvent]) -> None:
-        if life == site.lives:
-            changes = site.changes(events)
-            for door in self._doors:
-                door.take_in(self._sites.index(site), changes, self.now)
+        if life != site.lives:
+            return
+        replica = self._sites.index(site)
+        known = [*self._lost.pop(replica, ()), *events]
+        if self._random.random() < self._event_loss:
+            self._lost[replica] = known
+            return
+        changes = site.changes(known)
+        for door in self._doors:
+            door.take_in(replica, changes, self.now)
 
     def _report(self) -> None:
         for replica, site in enumerate(self._sites):

@@ -89,7 +89,7 @@ def test_times_that_cannot_be_are_passed_over_and_an_engine_that_left_is_forgott
         fit.observe(A, 0.0, 0.3)
         fit.observe(A, 0.1, 0.0)
     assert fit.factor(A) > 2
-    fit.forget(A)
+    fit.forget(A.replica)
     assert fit.errors(A) == (0.0, 0.0)
 
 

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from loadtest.compare.command import KINDS, POLICIES, PROFILES, Compare
+from loadtest.compare.command import KINDS, PEERS, POLICIES, PROFILES, Compare
 from loadtest.replica import timing
 from loadtest.traces import generate
+from loadtest.virtual import peers
 from routing import policies
 
 SMALL = ["--quick", "--requests", "60", "--replicas", "3", "--workload", "multi-turn"]
@@ -43,12 +44,25 @@ def test_people_get_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert "round-robin" in capsys.readouterr().out
 
 
+def test_trouble_and_the_rules_of_others_are_for_virtual_time(capsys: pytest.CaptureFixture[str]) -> None:
+    trouble = ["--slow", "1", "--event-lag", "0.1", "--event-loss", "0.1", "--restart", "--block-size", "64"]
+    assert Compare().run(arguments(*SMALL, *trouble, "--policies", "kv-aware", *PEERS, "--json")) == 0
+    found = json.loads(capsys.readouterr().out)["policies"]
+    assert list(found) == ["kv-aware", *PEERS]
+    assert len({figures["requests"] for figures in found.values()}) == 1
+    assert Compare().run(arguments("--slow", "1")) == 1
+    assert "add --virtual" in capsys.readouterr().err
+    assert Compare().run(arguments("--policies", PEERS[0])) == 1
+    assert "unknown policy" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         (["--trace", "nowhere.jsonl"], "nowhere.jsonl"),
         (["--policies", "magic"], "unknown policy 'magic'"),
         (["--requests", "1"], "too few requests"),
+        (["--policies", "lmetrics"], "unknown policy 'lmetrics'"),
     ],
 )
 def test_what_does_not_fit_is_said(given: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,6 +80,7 @@ def test_the_names_that_the_command_line_offers_are_those_there_are() -> None:
     assert set(KINDS) == set(generate.KINDS)
     assert set(PROFILES) == set(timing.PROFILES)
     assert set(POLICIES) <= set(policies.POLICIES)
+    assert set(PEERS) == set(peers.PEERS)
 
 
 def test_the_page_stands_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

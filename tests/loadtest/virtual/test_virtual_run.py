@@ -3,6 +3,7 @@ from random import Random
 
 import pytest
 
+from loadtest.compare.virtual import NAMES
 from loadtest.replica.timing import PROFILES
 from loadtest.virtual.door import MODEL, Door
 from loadtest.virtual.run import Run
@@ -20,7 +21,7 @@ SHAPE = Shape(threads=6, turns=3, groups=2, shared=200, question=60, answer=20)
 def fleet(replicas: int, *, policy: str = "kv-aware", blocks: int = 300, doors: int = 1, event_lag: float = 0.0) -> Run:
     sites = [Site(PROFILES[NAME], blocks, 32, model=MODEL) for _ in range(replicas)]
     gateways = [
-        Door(POLICIES[policy], cost.PROFILES[NAME], replicas, blocks, 32, Random(number)) for number in range(doors)
+        Door(NAMES[policy], cost.PROFILES[NAME], replicas, blocks, 32, Random(number)) for number in range(doors)
     ]
     return Run(sites, gateways, event_lag=event_lag)
 
@@ -45,7 +46,7 @@ def test_time_is_the_profiles() -> None:
     assert answered.itl == pytest.approx(PROFILES[NAME].itl_ms(1, 325) / 1e3, rel=0.01)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", NAMES)
 def test_the_same_seed_gives_the_same_run(policy: str) -> None:
     first, second = (fleet(3, policy=policy).play(Threads(SHAPE, 4, seed=5)) for _ in range(2))
     assert first == second
@@ -89,3 +90,16 @@ def test_what_a_dead_replica_was_to_answer_is_asked_elsewhere() -> None:
     answered = run.play(Dying(run))
     assert [one.replica for one in answered[:2]] == [1, 1]
     assert sorted(one.ask.thread for one in answered) == [0, 1, 2]
+
+
+def test_a_lost_message_comes_with_the_next_one() -> None:
+    asks = [Ask(4.0 * turn, prompt(turn), [7], thread=turn) for turn in range(8)]
+    door = Door(POLICIES["kv-aware"], cost.PROFILES[NAME], 1, 300, 32, Random(0))
+    run = Run([Site(PROFILES[NAME], 300, 32, model=MODEL)], [door], event_loss=0.5, random=Random(1))
+    held: list[int] = []
+    for turn in range(8):
+        run.at(4.0 * turn + 3.9, lambda: held.append(len(door.index)))
+    run.play(Open(asks))
+    complete = [10 * (turn + 1) for turn in range(8)]
+    assert any(known < all_ for known, all_ in zip(held, complete, strict=True))
+    assert any(known == all_ for known, all_ in zip(held[1:], complete[1:], strict=True))
