@@ -12,9 +12,10 @@ from gateway.api.parse import parse, session
 from gateway.api.refusal import refusal
 from gateway.api.token_ids import without_ids
 from gateway.choosing import Chooser
-from gateway.errors import BadRequest, BodyTooLarge
+from gateway.errors import BadRequest, BodyTooLarge, UnknownPath
 from gateway.l2.names import tags_of
 from gateway.metrics import Metrics
+from gateway.relay.asgi import Receive, Scope, Send
 from routing.errors import RoutingError
 from routing.fleet import Fleet
 from routing.index import INDEXED_TIERS, Holding
@@ -90,10 +91,19 @@ def create_admin(
             found = await chooser.explain(reading, policy, now(), tags_of(body.kv_transfer_params))
             return JSONResponse(explanation(reading, policy.name, *found))
         except (BadRequest, RoutingError, ValueError) as exc:
-            answer = refusal(exc if not isinstance(exc, ValueError) else BadRequest(str(exc), "x-kvgate-policy"))
-            return Response(answer.body, answer.status, {k.decode(): v.decode() for k, v in answer.headers})
+            return _refused(exc if not isinstance(exc, ValueError) else BadRequest(str(exc), "x-kvgate-policy"))
 
+    async def unknown(scope: Scope, receive: Receive, send: Send) -> None:
+        """What is nobody's, as clients are told of it too."""
+        await _refused(UnknownPath(f"Unknown request URL: {scope['method']} {scope['path']}."))(scope, receive, send)
+
+    app.router.default = unknown
     return app
+
+
+def _refused(exc: Exception) -> Response:
+    answer = refusal(exc)
+    return Response(answer.body, answer.status, {k.decode(): v.decode() for k, v in answer.headers})
 
 
 async def _body(request: Request, limit: int) -> bytes:

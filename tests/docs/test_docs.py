@@ -10,6 +10,7 @@ import pytest
 from endings import candidate
 
 from gateway.__main__ import all_commands, command_line
+from gateway.api import refusal
 from gateway.api.paths import is_engines
 from gateway.application import running
 from gateway.config import Config
@@ -81,3 +82,23 @@ def test_the_policy_of_the_tutorial_chooses() -> None:
     busy = busy._replace(prediction=busy.prediction._replace(queue=0.5))
     assert policy.choose([busy, free]).candidate == free
     assert "0.0 ms in front" in policy.choose([busy, free]).reason
+
+
+def test_the_table_of_statuses_has_those_that_are_given() -> None:
+    """Of the README, beside the one where exceptions become answers."""
+    rows = re.compile(r"^\| (\d{3}(?:, \d{3})*) \|", re.M)
+    told, given = (
+        {status for row in rows.findall(text) for status in row.split(", ")}
+        for text in ((ROOT / "README.md").read_text(), refusal.__doc__ or "")
+    )
+    assert told == given
+    assert len(given) > 8
+
+
+async def test_every_metric_of_a_running_gateway_is_in_the_readme() -> None:
+    text = (ROOT / "README.md").read_text()
+    config = Config.model_validate({"shadow_policy": "session"})
+    async with running(config) as gateway:
+        names = {family.name for family in gateway.metrics.registry.collect() if family.name.startswith("kvgate_")}
+    assert len(names) > 40
+    assert {name for name in names if f"`{name}`" not in text and f"`{name}_total`" not in text} == set()
