@@ -65,6 +65,15 @@ async def test_the_events_block_size_counts_and_outlives_the_next_description(wo
     assert world.fleet.namespaces("m") == {Namespace("m", 768)}
 
 
+async def test_another_server_at_the_same_place_has_its_own_block_size(world: World) -> None:
+    world.membership.join(replica(block_size=16), SOURCES)
+    world.membership.take_in(update(1, [Put(Tier.GPU, CHAIN)], block_size=768))
+    world.membership.leave(A.replica, "test")
+    world.membership.join(replica(block_size=32), SOURCES)
+    assert world.fleet.namespaces("m") == {Namespace("m", 32)}
+    assert world.index.match(CHAIN) == {}
+
+
 async def test_an_engine_with_groups_that_cant_be_judged_is_not_matched(world: World) -> None:
     world.membership.join(replica(), SOURCES)
     world.membership.take_in(update(1, [Put(Tier.GPU, CHAIN)]))
