@@ -1,8 +1,10 @@
 """The gateway's tokens are the engine's, on every endpoint and for every shape of request."""
 
 from pathlib import Path
+from random import Random
 
 import pytest
+from mutations import mutated
 
 from gateway.prompt.reader import PromptReader, load
 from gateway.prompt.result import EncodedPrompts
@@ -74,6 +76,25 @@ def test_the_gateways_own_count_of_its_predictions_is_exact(asker: Asker) -> Non
     assert gateway.metric("kvgate_predictions_total") == gateway.metric("kvgate_predictions_total", **exact) > 0
     assert gateway.metric("kvgate_miscounted_prompts_total") == 0
     assert gateway.metric("kvgate_unscored_total") == 0
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_a_body_that_is_nearly_right_is_not_read_otherwise_than_the_engine_reads_it(
+    endpoint: str, asker: Asker, reader: PromptReader
+) -> None:
+    random = Random(endpoint)
+    valid = [body for path, body in SHAPES.values() if path == endpoint]
+    compared = 0
+    for _ in range(150):
+        body = {"model": MODEL, **LIMITS[endpoint], **mutated(random, random.choice(valid))}
+        ours = reader.read(endpoint, body)
+        theirs = asker.control.post(f"{asker.replica.url}{endpoint}/render", json=body)
+        if theirs.is_success and isinstance(ours, EncodedPrompts):
+            answer = theirs.json()
+            ids = [one["token_ids"] for one in (answer if isinstance(answer, list) else [answer])]
+            assert [list(prompt) for prompt in ours.prompts] == ids, body
+            compared += 1
+    assert compared > 15
 
 
 @pytest.mark.parametrize("name", REFUSED)
