@@ -14,7 +14,7 @@ from statistics import median
 import uvloop
 import yaml
 
-from bench.relay import CASES, Sample, free_port, measure, process, wait_ready
+from bench.relay import CASES, Sample, free_port, measure, process, told_on_failure, wait_ready
 
 CASE = next(case for case in CASES if case.name == "2KB")
 
@@ -64,7 +64,11 @@ def main() -> None:
         commands = {
             name: (sys.executable, "-m", "gateway", "serve", "--config", str(file)) for name, file in files.items()
         }
-        with process(commands["on"], cores[0]) as on, process(commands["off"], cores[0]) as off:
+        with (
+            told_on_failure() as told,
+            process(commands["on"], cores[0], output=told.fileno()) as on,
+            process(commands["off"], cores[0], output=told.fileno()) as off,
+        ):
             for port in (replica, *ports.values()):
                 wait_ready(port)
             print(json.dumps(uvloop.run(run(ports, {"on": on, "off": off}, args.rounds, args.seconds))), flush=True)

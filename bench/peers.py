@@ -123,6 +123,7 @@ def main() -> None:
     """Run the cases and print their lines."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--case", action="append", choices=[case.name for case in CASES], help="all when not given")
+    parser.add_argument("--router", action="append", help="`kvgate round-robin` and so on; all when not given")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.5, help="of each window measured")
     args = parser.parse_args()
@@ -134,6 +135,8 @@ def main() -> None:
         wait_ready(replica)
         started = []
         for name, command, port in routers(Path(folder), f"http://127.0.0.1:{replica}"):
+            if args.router is not None and name not in args.router:
+                continue
             pid = running.enter_context(process(command, cores[0], output=DEVNULL))
             try:
                 wait_ready(port)

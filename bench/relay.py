@@ -1,7 +1,8 @@
 """What relaying costs: the gateway alone on one core, a fake replica and the load on another.
 
 Prints a JSON line per case. `cpu_us_...` is the gateway's CPU time over what it relayed meanwhile. Runs straight to the
-replica alternate with those through the gateway, so that a busy machine shows in both.
+replica alternate with those through the gateway, so that a busy machine shows in both. The gateway is measured as it is
+shipped: it logs a line for each request, to a file whose end is shown if anything fails.
 """
 
 import argparse
@@ -19,12 +20,15 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
 import uvloop
 
 from bench.load import Load
 
 _READY_SECONDS = 60.0
+_SHOWN_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +137,18 @@ def process(command: Sequence[str], core: int, output: int | None = None) -> Ite
             started.wait()
 
 
+@contextmanager
+def told_on_failure() -> Iterator[IO[bytes]]:
+    """A file for what a process prints; its end goes to standard error if the block raises."""
+    with TemporaryFile() as file:
+        try:
+            yield file
+        except BaseException:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _SHOWN_BYTES))
+            sys.stderr.write(file.read().decode(errors="replace"))
+            raise
+
+
 def free_port() -> int:
     """A port nobody listens on."""
     with socket.socket() as probe:
@@ -176,7 +192,8 @@ def main() -> None:
     os.sched_setaffinity(0, {cores[-1]})
     with (
         process((sys.executable, "-m", "bench.upstream", "--port", str(replica)), cores[-1]),
-        process(command, cores[0]) as pid,
+        told_on_failure() as told,
+        process(command, cores[0], output=told.fileno()) as pid,
     ):
         wait_ready(replica)
         wait_ready(gateway)
@@ -184,6 +201,8 @@ def main() -> None:
             if args.case is None or case.name in args.case:
                 line = uvloop.run(run(case, gateway, replica, pid, args.rounds, args.seconds))
                 print(json.dumps(line), flush=True)
+                if "failures" in line:
+                    raise SystemExit(f"{case.name}: {line['failures']} requests failed")
 
 
 if __name__ == "__main__":

@@ -53,13 +53,10 @@ class Application:
         else:
             await gateway.admin(scope, receive, send)
 
-    async def answer(self, exchange: Exchange, asgi: Callable[[Exchange], Awaitable[None]]) -> None:
+    def answer(self, exchange: Exchange, asgi: Callable[[Exchange], Awaitable[None]]) -> Awaitable[None]:
         """What our own server calls, see `Direct`."""
         assert self._gateway is not None
-        if self._is_clients(exchange.path):
-            await self._gateway.openai.answer(exchange)
-        else:
-            await asgi(exchange)
+        return self._gateway.openai.answer(exchange) if self._is_clients(exchange.path) else asgi(exchange)
 
     def stopping(self) -> None:
         """From now on the gateway is not ready, so that nobody sends it more."""

@@ -11,7 +11,7 @@ from gateway.api.parse import Body, session
 from gateway.api.paths import REPORTS_USAGE, SCORED, UNSCORED, check
 from gateway.api.refusal import Answer, refusal
 from gateway.api.token_ids import TAKEN_ON, with_ids, without_ids
-from gateway.choosing import Chooser
+from gateway.choosing import Chooser, Found
 from gateway.config import Limits
 from gateway.errors import BadRequest, ClientGone
 from gateway.l2.names import tags_of
@@ -139,10 +139,17 @@ class OpenAI:
         client, body, model = request.client, intake.body, request.model
         path = client.path
         policy = self._policy(client.fields, path, model)
-        with watch:
-            reading = await self._reading(path, model, plain, policy)
-            found = await self._chooser.look_up(reading, policy, tags_of(body.kv_transfer_params))
-        if not intake.encoded and self._sends_ids(path, body, reading):
+        if path in UNSCORED:
+            reading, found = Reading(RouteRequest(model), (), Reason.ENDPOINT), Found()
+        elif self._reads_all or self._chooser.reads_for(policy).source is not PrefixSource.NONE:
+            with watch:
+                reading = await self._chooser.request(path, model, plain)
+                found = await self._chooser.look_up(reading, policy, tags_of(body.kv_transfer_params))
+        else:
+            reading, found = Reading(RouteRequest(model)), Found()
+        if reading.reason is not None:
+            self._metrics.unscored.labels(self._known(model), path, reading.reason.value).inc()
+        if reading.tokens and not intake.encoded and self._sends_ids(path, body, reading):
             plain = with_ids(plain, body.kv_transfer_params, reading.tokens[0])
         hide_usage = path in REPORTS_USAGE and body.lacks_usage and not intake.encoded
         if hide_usage:
@@ -157,22 +164,12 @@ class OpenAI:
             intake.upload(client, raw, self._limits.upload_bytes), request.trace,
         )  # fmt: skip
         holder = self._stored.holder(stored_id(path, body.previous_response_id))
-        route = reading.route._replace(replica=holder, session=session(client.fields, body))
+        named = session(client.fields, body)
+        route = RouteRequest(model, reading.route.prompts, holder, named)
         outcome, replica = await self._attempts.run(inbound, route, found, policy, watch)
         if outcome.answer_id and path == STORED:
             self._stored.store(outcome.answer_id, replica)
         return outcome.usage
-
-    async def _reading(self, path: str, model: str | None, raw: bytes, policy: Policy) -> Reading:
-        if path in UNSCORED:
-            reading = Reading(RouteRequest(model), (), Reason.ENDPOINT)
-        elif self._chooser.reads_for(policy).source is PrefixSource.NONE and not self._reads_all:
-            return Reading(RouteRequest(model))
-        else:
-            reading = await self._chooser.request(path, model, raw)
-        if reading.reason is not None:
-            self._metrics.unscored.labels(self._known(model), path, reading.reason.value).inc()
-        return reading
 
     def _sends_ids(self, path: str, body: Body, reading: Reading) -> bool:
         wanted = body.model is not None and path in TAKEN_ON and self._chooser.sends_token_ids(body.model)

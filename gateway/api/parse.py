@@ -50,8 +50,10 @@ def session(fields: Mapping[bytes, bytes], body: Body) -> str | None:
         if value := fields.get(header):
             return value.decode("latin-1")
     metadata = body.metadata.get("user_id") if isinstance(body.metadata, dict) else None
-    named = (body.session_id, body.prompt_cache_key, body.user, metadata)
-    return next((name for name in named if isinstance(name, str) and name), None)
+    for name in (body.session_id, body.prompt_cache_key, body.user, metadata):
+        if name and isinstance(name, str):
+            return name
+    return None
 
 
 _decoder = msgspec.json.Decoder(Body)

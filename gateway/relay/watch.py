@@ -13,19 +13,20 @@ class ClientWatch:
 
     What runs inside `with watch:` is cancelled when that happens, wherever it waits, and the block raises ClientGone;
     so does a block entered later. They may follow one another. A block that ends well nevertheless, because the work
-    has caught the cancellation, is left as if nothing had been.
+    has caught the cancellation, is left as if nothing had been. All blocks are one task's.
 
         with ClientWatch(client) as watch:
             response = await pool.send(...)
     """
 
-    __slots__ = ("_cancelled_before", "_client", "_interrupted", "_working")
+    __slots__ = ("_cancelled_before", "_client", "_interrupted", "_task", "_working")
 
     def __init__(self, client: Client) -> None:
         """To be made when the request's body has been read."""
         self._client = client
         self._interrupted = False
         self._cancelled_before = 0
+        self._task: asyncio.Task[Any] | None = None
         self._working: asyncio.Task[Any] | None = None
         client.on_hang_up(self._hung_up)
 
@@ -36,7 +37,9 @@ class ClientWatch:
     def __enter__(self) -> "ClientWatch":
         if self._client.gone:
             raise ClientGone
-        self._working = working = asyncio.current_task()
+        if self._task is None:
+            self._task = asyncio.current_task()
+        self._working = working = self._task
         assert working is not None
         self._cancelled_before = working.cancelling()
         return self
