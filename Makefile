@@ -19,7 +19,7 @@ check: $(READY)
 	$(BIN)/mypy
 
 test: $(READY)
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -rs -n 2 --dist loadfile
 
 # Anything that may be sent, to both sides of a gateway: nothing answers 5xx.
 fuzz: $(READY)
@@ -33,7 +33,7 @@ soak: $(READY)
 	KVGATE_STEPS=$(STEPS) $(BIN)/pytest tests/gateway/kv/test_fleet_histories.py tests/gateway/redis/test_shared_histories.py
 	KVGATE_PODS=$(PODS) $(BIN)/pytest tests/e2e/test_pod_churn.py
 
-# 80 % of what a gateway can do with clients that leave, servers that close idle connections, 2,000 streams: every
+# 80 % of what a gateway can do with clients that leave, engines that die or close idle connections, 2,000 streams: every
 # answer is checked, memory and open files are watched. make endure SECONDS=600.
 SECONDS ?= 60
 endure: $(READY)

@@ -11,18 +11,31 @@ from pathlib import Path
 
 import yaml
 
-from loadtest.endure.parts import idle, load, streams
+from loadtest.endure.parts import dying, idle, load, streams
 from loadtest.processes import consecutive_free_ports, python
 
-PARTS = ("load", "idle", "streams")
+PARTS = ("load", "dying", "idle", "streams")
 STREAM_SECONDS = 30.0
+DYING_SECONDS = 120.0
+LIFE_SECONDS = 20.0
 ENGINE_IDLE_SECONDS = 5.0
 """as uvicorn, and so vLLM, has it"""
 
 
+async def mortal(number: int, arguments: Sequence[str], url: str) -> None:
+    """Run an engine that is killed every 20 seconds and starts again, each at another time."""
+    await asyncio.sleep(number * LIFE_SECONDS / 2)
+    while True:
+        async with python(arguments, [url + "/health"]) as process:
+            await asyncio.sleep(LIFE_SECONDS)
+            process.kill()
+            await process.wait()
+
+
 @contextlib.asynccontextmanager
-async def world(*engine: str) -> AsyncIterator[tuple[int, int]]:
-    """A gateway before two engines; gives its port and its process id. engine: further arguments of engines."""
+async def world(part: str) -> AsyncIterator[tuple[int, int]]:
+    """A gateway before two engines; gives its port and its process id."""
+    engine = ("--idle", str(ENGINE_IDLE_SECONDS)) if part == "idle" else ()
     port = consecutive_free_ports(3)
     urls = [f"http://127.0.0.1:{port + 1 + number}" for number in range(2)]
     settings = {
@@ -35,21 +48,31 @@ async def world(*engine: str) -> AsyncIterator[tuple[int, int]]:
         file.write_text(yaml.safe_dump(settings))
         for number, url in enumerate(urls):
             command = ["-m", "loadtest.endure.engine", "--port", str(port + 1 + number), *engine]
-            await stack.enter_async_context(python(command, [url + "/health"]))
+            if part == "dying":
+                living = asyncio.create_task(mortal(number, command, url))
+                stack.push_async_callback(_ended, living)
+            else:
+                await stack.enter_async_context(python(command, [url + "/health"]))
         serving = ["-m", "gateway", "serve", "--config", str(file)]
         gateway = await stack.enter_async_context(python(serving, [f"http://127.0.0.1:{port}/readyz"]))
         yield port, gateway.pid
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def endure(parts: Sequence[str], seconds: float) -> bool:
     """Run the parts. Returns whether all is well."""
     well = True
     for part in parts:
-        engine = ("--idle", str(ENGINE_IDLE_SECONDS)) if part == "idle" else ()
-        async with world(*engine) as (port, pid):
+        async with world(part) as (port, pid):
             found: Mapping[str, object]
             if part == "load":
                 found = await load(port, pid, seconds)
+            elif part == "dying":
+                found = await dying(port, min(seconds, DYING_SECONDS))
             elif part == "idle":
                 found = await idle(port)
             else:

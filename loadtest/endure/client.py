@@ -134,7 +134,9 @@ class Client:
     def _judge(self, line: Line, words: list[str], stream: bool) -> None:
         raw = b"".join(line.parts)
         if line.status() != 200:
-            self._tally.errors[str(line.status())] += 1
+            self._tally.errors[_code(raw) or str(line.status())] += 1
+        elif stream and (code := _code(raw.strip().rpartition(b"\n\ndata: ")[2])):
+            self._tally.errors[f"{code} in a stream"] += 1
         elif (_streamed(raw) if stream else _whole(raw)) == words:
             self._tally.right += 1
         else:
@@ -152,3 +154,13 @@ def _streamed(raw: bytes) -> list[str]:
     if (done, rest) != ("data: [DONE]", ""):
         return []
     return [json.loads(event.removeprefix("data: "))["choices"][0]["delta"]["content"] for event in events]
+
+
+def _code(raw: bytes) -> str | None:
+    """Of an error in OpenAI's form."""
+    try:
+        value = json.loads(raw)
+    except ValueError:
+        return None
+    error = value.get("error") if isinstance(value, dict) else None
+    return str(error["code"]) if isinstance(error, dict) else None

@@ -1,4 +1,4 @@
-"""What a gateway has to endure: load with clients that leave, servers that close what is idle, thousands of streams."""
+"""What a gateway has to endure: clients that leave, engines that die or close what is idle, thousands of streams."""
 
 import asyncio
 import random
@@ -17,6 +17,9 @@ CALIBRATION_SECONDS = 8.0
 SHARE = 0.8
 LEAVING = 0.05
 ROUNDS, ROUND = 50, 200
+DYING_RATE = 100.0
+EXCUSED = frozenset({"replica_failed", "502 in a stream"})
+"""what is said where the engine had the request already, so that another one may not get it"""
 STREAMS = 2000
 PACE_MS = 100
 
@@ -70,6 +73,19 @@ async def load(port: int, pid: int, seconds: float) -> Mapping[str, object]:
         "endure": "load", "seconds": seconds, "capacity_per_s": round(capacity), "asked_per_s": round(asked / seconds),
         "right": tally.right, "wrong": tally.wrong, "left": tally.left, "errors": dict(tally.errors),
         **process.figures(),
+    }  # fmt: skip
+
+
+async def dying(port: int, seconds: float) -> Mapping[str, object]:
+    """Load while engines die: only who was being answered may notice."""
+    run = Load(port, 4)
+    await run.run(seconds, DYING_RATE, 0.0)
+    tally = run.tally
+    noticed = sum(count for error, count in tally.errors.items() if error in EXCUSED)
+    return {
+        "endure": "dying", "seconds": seconds, "right": tally.right, "wrong": tally.wrong,
+        "were_being_answered": noticed,
+        "errors": {error: count for error, count in tally.errors.items() if error not in EXCUSED},
     }  # fmt: skip
 
 

@@ -92,12 +92,20 @@ async def test_a_stream_without_its_end_is_wrong() -> None:
         (b"HTTP/1.1 503 X\r\ncontent-length: 0\r\n\r\n", "503"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{", "broke off"),
         (b"", "broke off"),
+        (b'HTTP/1.1 502 X\r\ncontent-length: 29\r\n\r\n{"error": {"code": "nobody"}}', "nobody"),
     ],
 )
 async def test_what_is_no_answer_is_an_error(answer: bytes, error: str) -> None:
     async with client_of(says(answer)) as (client, tally):
         await client.ask("n", 1, 10, stream=False)
     assert tally.errors == {error: 1}
+
+
+async def test_a_stream_that_says_that_it_broke_off_is_an_error_and_not_wrong() -> None:
+    said = b'data: {"choices":[{"delta":{"content":"n:0 "}}]}\n\ndata: {"error": {"code": 502}}\n\n'
+    async with client_of(says(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(said) + said)) as (client, tally):
+        await client.ask("n", 2, 10, stream=True)
+    assert (tally.wrong, tally.errors) == (0, {"502 in a stream": 1})
 
 
 async def test_an_engine_notices_that_a_request_did_not_come_as_it_was_sent() -> None:
