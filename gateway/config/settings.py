@@ -43,7 +43,7 @@ class Config(Section):
     fresh_lifetime: Seconds = 2.0
     """seconds after its first token that a prompt's blocks still count as held if no event speaks of them"""
     history_blocks: Annotated[int, Field(gt=0)] = 20_000
-    """blocks that prefix-aware remembers for each engine"""
+    """blocks that prefix-aware remembers for each engine, the longest unused forgotten first; about 330 bytes each"""
     history_lifetime: Seconds = 3600.0
     """seconds after its last use that prefix-aware forgets a block"""
     room_lifetime: Seconds = 600.0
