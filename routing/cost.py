@@ -138,7 +138,11 @@ def predict(
     held = l1 + l2
     new = prompt - held
     steps = ceil((in_front + new) / profile.prefill_chunk) or 1
-    queue = profile.prefill_per_token * in_front + profile.prefill_base * (steps - 1)
+    queue = (
+        profile.prefill_per_token * in_front
+        + profile.prefill_per_token_squared * load.pending_pairs
+        + profile.prefill_base * (steps - 1)
+    )
     prefill = profile.prefill(new, held)
     running = load.running
     decode = _decode(profile, running, load.context_tokens, steps, queue + prefill) if running else 0.0

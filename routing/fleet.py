@@ -102,17 +102,19 @@ class Engine:
 class Lease:
     """A request's place in its engine's load, given back once however the request ends."""
 
-    __slots__ = ("_load", "_new_tokens", "_prompt_tokens", "_state")
+    __slots__ = ("_load", "_new_tokens", "_pairs", "_prompt_tokens", "_state")
 
     def __init__(self, load: EngineLoad, prompt_tokens: int, new_tokens: int) -> None:
         self._load = load
         self._prompt_tokens = prompt_tokens
         self._new_tokens = new_tokens
+        self._pairs = new_tokens * (2 * prompt_tokens - new_tokens) // 2
         self._state = "pending"
         load.begun += 1
         load.in_flight += 1
         load.pending += 1
         load.pending_tokens += new_tokens
+        load.pending_pairs += self._pairs
 
     def first_token(self) -> None:
         """The prompt is prefilled; from now on the request only decodes. Only the first call counts."""
@@ -120,6 +122,7 @@ class Lease:
             self._state = "decoding"
             self._load.pending -= 1
             self._load.pending_tokens -= self._new_tokens
+            self._load.pending_pairs -= self._pairs
             self._load.context_tokens += self._prompt_tokens
 
     def release(self) -> None:

@@ -30,6 +30,8 @@ class EngineLoad:
     """those of them without a first token yet"""
     pending_tokens: int = 0
     """prompt tokens that those have to prefill"""
+    pending_pairs: int = 0
+    """pairs of such a token and one that it looks back on: attention, most of a long prompt's prefill"""
     context_tokens: int = 0
     """prompt tokens of the ones that are past their first token"""
     begun: int = 0

@@ -1,6 +1,7 @@
 import pytest
 
 from routing.cost import NOTHING_AT_STAKE, PROFILES, Prediction, Profile, Stake, predict, profile_from_ms
+from routing.fleet import Lease
 from routing.load import EngineLoad
 
 H100 = PROFILES["qwen3-32b-h100"]
@@ -65,3 +66,10 @@ def test_a_profile_in_milliseconds_is_kept_in_seconds() -> None:
     profile = profile_from_ms(1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
     assert profile.prefill(new=1, cached=0) == pytest.approx(4.5e-3)
     assert profile.decode(running=2, context=10) == pytest.approx(130e-3)
+
+
+def test_a_long_prompt_in_front_takes_as_long_as_its_own_prefill() -> None:
+    load = EngineLoad()
+    Lease(load, prompt_tokens=60_000, new_tokens=20_000)
+    queue = predict(H100, load, 0, 0, 16, 0.0).queue
+    assert queue == pytest.approx(H100.prefill(20_000, 40_000), rel=0.01)

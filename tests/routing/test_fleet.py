@@ -12,9 +12,11 @@ def test_a_lease_counts_until_it_is_released_however_often_that_is_said() -> Non
     load = EngineLoad()
     lease = Lease(load, prompt_tokens=100, new_tokens=30)
     assert (load.in_flight, load.pending, load.pending_tokens, load.context_tokens) == (1, 1, 30, 0)
+    assert load.pending_pairs == 30 * 70 + 30 * 30 // 2
     lease.first_token()
     lease.first_token()
     assert (load.in_flight, load.pending, load.pending_tokens, load.context_tokens) == (1, 0, 0, 100)
+    assert load.pending_pairs == 0
     lease.release()
     lease.release()
     assert load == EngineLoad(begun=1)
