@@ -50,7 +50,7 @@ class Fleet:
         }
         if shared:
             # What is tested is what gateways know, not how fast: the deadline is for machines that do nothing else.
-            settings["index"] = {"redis_url": shared.url, "lease": 1.0, "deadline_ms": 1000}
+            settings["index"] = {"redis_url": shared.url, "deadline_ms": 1000}
         self.gateways = [self._gateway(folder, number, ports + number, settings) for number in range(GATEWAYS)]
 
     def _replica(self, folder: Path, number: int, port: int, kv_port: int, seed: int) -> Child:

@@ -11,6 +11,8 @@ from tests.chaos.children import Child
 
 WORDS = 2000
 """token ids that prompts are made of"""
+THINKING = 0.1
+"""seconds between an answer and the next question: what is tested is not what a machine can take"""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class Traffic:
                 if what:
                     self.failures.append(Failure(gateway.name, begun, loop.time(), what))
                     continue
+                await asyncio.sleep(THINKING)
                 self.answered += 1
                 self.prompts = [*self.prompts[-15:], list(prompt)]
                 prompt += self._tokens(40)

