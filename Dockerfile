@@ -5,7 +5,7 @@ COPY pyproject.toml constraints.txt README.md ./
 COPY gateway gateway
 COPY routing routing
 COPY loadtest loadtest
-RUN python -m venv /venv && /venv/bin/pip install --no-cache-dir -c constraints.txt .
+RUN python -m venv /venv && /venv/bin/pip install --no-cache-dir -c constraints.txt '.[otel]'
 
 FROM python:3.12-slim
 RUN useradd --system --uid 10001 --create-home kvgate

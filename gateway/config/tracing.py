@@ -1,12 +1,14 @@
 """Where spans of requests go."""
 
 from collections.abc import Mapping
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, distribution
 from typing import Annotated
 
 from pydantic import Field, SecretStr, model_validator
 
 from gateway.config.section import Section
+
+_PACKAGES = ("opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http")
 
 
 class TracingConfig(Section):
@@ -23,6 +25,9 @@ class TracingConfig(Section):
 
     @model_validator(mode="after")
     def _is_installed(self) -> "TracingConfig":
-        if find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter.otlp.proto.http") is None:
-            raise ValueError("needs pip install 'kvgate[otel]'")
+        try:
+            for package in _PACKAGES:
+                distribution(package)
+        except PackageNotFoundError as exc:
+            raise ValueError(f"{exc.name} is not installed: pip install 'kvgate[otel]'") from exc
         return self

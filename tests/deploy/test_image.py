@@ -47,7 +47,7 @@ def test_what_it_copies_is_there_and_is_all_that_the_package_needs(tmp_path: Pat
             else:
                 shutil.copy(ROOT / source, tmp_path / target)
     (build,) = (argument for name, argument in instructions() if name == "RUN" and "pip install" in argument)
-    assert re.search(r"pip install .*-c constraints\.txt \.$", build)
+    assert re.search(r"pip install .*-c constraints\.txt '\.\[otel\]'$", build)
     install = [
         sys.executable,
         "-m",
