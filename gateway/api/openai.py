@@ -35,6 +35,9 @@ from routing.policies import Policy, PrefixSource
 logger = logging.getLogger(__name__)
 
 _INCLUDE_USAGE = b'{"include_usage":true}'
+_NOT_READ = Reading(RouteRequest(None))
+_ENDPOINT = Reading(RouteRequest(None), (), Reason.ENDPOINT)
+_NOT_LOOKED_UP = Found()
 
 
 class OpenAI:
@@ -140,13 +143,13 @@ class OpenAI:
         path = client.path
         policy = self._policy(client.fields, path, model)
         if path in UNSCORED:
-            reading, found = Reading(RouteRequest(model), (), Reason.ENDPOINT), Found()
+            reading, found = _ENDPOINT, _NOT_LOOKED_UP
         elif self._reads_all or self._chooser.reads_for(policy).source is not PrefixSource.NONE:
             with watch:
                 reading = await self._chooser.request(path, model, plain)
                 found = await self._chooser.look_up(reading, policy, tags_of(body.kv_transfer_params))
         else:
-            reading, found = Reading(RouteRequest(model)), Found()
+            reading, found = _NOT_READ, _NOT_LOOKED_UP
         if reading.reason is not None:
             self._metrics.unscored.labels(self._known(model), path, reading.reason.value).inc()
         if reading.tokens and not intake.encoded and self._sends_ids(path, body, reading):

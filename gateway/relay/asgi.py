@@ -114,10 +114,6 @@ class AsgiClient:
         self._hung_up: Callable[[], None] | None = None
         self._watcher: asyncio.Task[None] | None = None
 
-    @property
-    def full(self) -> bool:
-        return bool(self._pending)
-
     async def body(self, limit: int) -> bytes:
         parts, size = [], 0
         while part := await self.part():
@@ -142,9 +138,10 @@ class AsgiClient:
     def start(self, status: int, headers: RawHeaders) -> None:
         self._pending.append({"type": "http.response.start", "status": status, "headers": headers})
 
-    def write(self, data: bytes, *, more: bool) -> None:
+    def write(self, data: bytes, *, more: bool) -> bool:
         self._pending.append({"type": "http.response.body", "body": data, "more_body": more})
         self._complete = not more
+        return False
 
     async def drain(self) -> None:
         pending, self._pending = self._pending, []

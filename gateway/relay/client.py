@@ -10,7 +10,7 @@ Peer = tuple[bytes, bytes]
 
 
 class Client(Protocol):
-    """One request. The application starts an answer, writes its parts, and drains between them while `full`.
+    """One request. The application starts an answer, writes its parts, and drains between them where there is no room.
 
     Nothing is awaited for a part that there is room for, which is most of them.
     """
@@ -50,11 +50,6 @@ class Client(Protocol):
         """The client has hung up before its answer was complete."""
         ...
 
-    @property
-    def full(self) -> bool:
-        """The client is slower than what is written, and `drain` is to be awaited before more is."""
-        ...
-
     async def body(self, limit: int) -> bytes:
         """The whole body. limit: bytes. Raises BodyTooLarge, ClientGone."""
         ...
@@ -67,8 +62,11 @@ class Client(Protocol):
         """Begin the answer. Its head goes out with the first part, which may be empty."""
         ...
 
-    def write(self, data: bytes, *, more: bool) -> None:
-        """A part of the answer's body. more: it is not the last. Dropped once the client has gone."""
+    def write(self, data: bytes, *, more: bool) -> bool:
+        """A part of the answer's body. more: it is not the last. Dropped once the client has gone.
+
+        Returns whether there is room for another; if not, the client is slower than what is written to it.
+        """
         ...
 
     async def drain(self) -> None:

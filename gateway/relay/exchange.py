@@ -92,10 +92,6 @@ class Exchange:
             self._hung_up = None
             self._line.left(self)
 
-    @property
-    def full(self) -> bool:
-        return self._line.full and not self.complete
-
     async def body(self, limit: int) -> bytes:
         stated = int(self.fields.get(b"content-length", b"0"))  # the parser takes nothing but digits
         if stated > limit:
@@ -166,10 +162,10 @@ class Exchange:
         self._head = message_head(first_line, [*headers, *framing] if framing else headers)
         self.started = True
 
-    def write(self, data: bytes, *, more: bool) -> None:
+    def write(self, data: bytes, *, more: bool) -> bool:
         """Raises RuntimeError for a body that is not of the stated length, and after the last part."""
         if self.gone:
-            return
+            return True
         if self.complete:
             raise RuntimeError("the answer is complete already")
         if self._chunked:
@@ -189,9 +185,10 @@ class Exchange:
             self._line.write(data)
         if not more:
             self._end()
+        return not self._line.full
 
     async def drain(self) -> None:
-        if self.full:
+        if self._line.full and not self.complete:
             await self._line.drain()
 
     def on_hang_up(self, callback: Callable[[], None]) -> None:

@@ -189,11 +189,16 @@ class Connection(Flow):
             data = parts[0] if len(parts) == 1 else b"".join(parts)
             parts.clear()
             self._between = 0
-            if response.feed(data):
+            take = response.take
+            if take is None or response.ended:
+                response.keep(data)
+                if response.buffered > self._limits.buffer_bytes and not self._paused and self._transport is not None:
+                    self._paused = True
+                    self._transport.pause_reading()
+            elif take(data):
                 self._deadline.set(self._limits.read)
-            elif response.buffered > self._limits.buffer_bytes and not self._paused and self._transport is not None:
-                self._paused = True
-                self._transport.pause_reading()
+            else:
+                response.take = None
         elif not response.ended:
             self._between += len(data)
             if self._between > self._limits.head_bytes:

@@ -104,10 +104,10 @@ class Relay:
             if self._first_byte_at is None:
                 self._note_first_byte(clock())
             data = look(data)
-            if data:
-                self._sent += len(data)
-                write(data, more=True)
-            return not client.full
+            if not data:
+                return True
+            self._sent += len(data)
+            return write(data, more=True)
 
         self._start()
         if not upstream.buffered:
@@ -124,7 +124,7 @@ class Relay:
 
     async def _pass_whole(self) -> tuple[Ending, bytes | None]:
         upstream = self._upstream
-        body = await upstream.read()
+        body = upstream.rest() if upstream.ended else await upstream.read()
         if body:
             self._note_first_byte(self._clock())
         if not upstream.ended:

@@ -22,7 +22,7 @@ class UpstreamResponse:
 
     ended: the body is complete; what has come and was not read yet is the rest of it.
     error: why it will never be.
-    take: gets what comes while `pour` waits.
+    take: gets what comes while `pour` waits; None once it has had enough.
     """
 
     __slots__ = ("_loop", "_parts", "_source", "_waiter", "buffered", "ended", "error", "headers", "status", "take")
@@ -50,6 +50,10 @@ class UpstreamResponse:
                 return b""
             await self._more()
         return self._taken()
+
+    def rest(self) -> bytes:
+        """What was not read yet of a body that has ended."""
+        return self._taken() if self._parts else b""
 
     async def pour(self, take: Callable[[bytes], bool]) -> bytes | None:
         """Give `take` what comes of the body, at once and with no task in between, until it returns False.
@@ -86,17 +90,10 @@ class UpstreamResponse:
         self._waiter = self._loop.create_future()
         return self._waiter
 
-    def feed(self, data: bytes) -> bool:
-        """A part of the body has come. Returns whether it was taken and more is waited for."""
-        take = self.take
-        if take is None or self.ended:
-            self._parts.append(data)
-            self.buffered += len(data)
-            return False
-        if take(data):
-            return True
-        self.take = None
-        return False
+    def keep(self, data: bytes) -> None:
+        """A part of the body has come, and nobody takes it for now."""
+        self._parts.append(data)
+        self.buffered += len(data)
 
     def fail(self, error: Exception) -> None:
         """Nothing more will come, and it is not the end."""
