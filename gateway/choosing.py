@@ -185,16 +185,22 @@ class Chooser:
         excluding: Set[ReplicaId] = frozenset(),
     ) -> Decision:
         """Choose. found: from `look_up`. now: seconds of a monotonic clock. Raises RoutingError."""
+        if not found.matches and self.reads_for(policy).source is PrefixSource.NONE:
+            decision = self._router.route_by_load(request, policy, excluding)
+        else:
+            decision = self._decide_by_prefix(request, found, policy, now, excluding)
+        if self._shadow:
+            self._shadow.judge(request.model or "", decision, request.session)
+        return decision
+
+    def _decide_by_prefix(
+        self, request: RouteRequest, found: Found, policy: Policy, now: float, excluding: Set[ReplicaId]
+    ) -> Decision:
         matches, shared, tokens = found.matches, found.shared, found.tokens
         start = unstored_start(request, matches, shared) if self._flights else None
         if self._flights and request.replica is None:
             request = request._replace(replica=self._flights.follow(start, now))
-        if not matches and self.reads_for(policy).source is PrefixSource.NONE:
-            decision = self._router.route_by_load(request, policy, excluding)
-        else:
-            decision = self._router.route(request, matches, policy, now, excluding, shared)
-        if self._shadow:
-            self._shadow.judge(request.model or "", decision, request.session)
+        decision = self._router.route(request, matches, policy, now, excluding, shared)
         if self._flights:
             self._flights.begin(start, decision.engine, now)
         if self._prefetcher is not None and decision.l2_tokens and len(tokens) == 1:

@@ -21,6 +21,9 @@ class Out(NamedTuple):
     """the same, and those that have just joined and should not get all they could"""
 
 
+_ALL_IN = Out(_NOBODY, _NOBODY)
+
+
 class Health:
     """What is known of each replica's health beyond its being a member. Times are seconds of any one clock.
 
@@ -42,7 +45,7 @@ class Health:
     def out(self, now: float, chance: float) -> Out:
         """Who is passed over. chance: at random in [0, 1), another one for each request."""
         if not (self._breakers or self._asleep or self._draining or self._fresh):
-            return Out(_NOBODY, _NOBODY)
+            return _ALL_IN
         always = {replica for replica, breaker in self._breakers.items() if not breaker.admits(now)}
         always |= self._asleep
         always |= self._draining
