@@ -60,8 +60,7 @@ class Connection(Flow):
         bodiless: the request is HEAD, so no body follows whatever the headers say.
         upload: the body; it may still be on its way when the answer comes, and ends with it.
         Raises UpstreamUnreachable if the connection is closed by now, or if it served before and closes without one
-        byte of answer; UpstreamBroken, UpstreamTimeout, and what an upload does. It is closed then, and when the caller
-        is cancelled.
+        byte of answer; UpstreamBroken, UpstreamTimeout, what an upload does. It is closed then, and by a cancellation.
         """
         assert self._response is None
         if not self.usable:
@@ -108,14 +107,11 @@ class Connection(Flow):
         response, self._response = self._response, None
         if self.closed or response is None:
             return
-        self._deadline.clear()
         assert self._transport is not None
         if not (response.ended and self._keep) or self._sending or self._transport.get_write_buffer_size():
             self.abort()
             return
-        if self._paused:
-            self._paused = False
-            self._transport.resume_reading()
+        self.resume()
         self.served += 1
         self._free(self)
 
