@@ -1,7 +1,8 @@
 """What it takes to ask the index in Redis who holds how long a prefix.
 
 Prints a JSON line for each length of chain, number of clients and kind of holders: `few`, four engines hold it, and
-`all`, every engine holds it to a depth of its own. Clients ask at once, from one process, as requests of a gateway do.
+`all`, every engine holds it to a depth of its own. Clients ask at once, from one process, as requests of a gateway do;
+`server_us` is what the server itself spends on a match: a process that asks spends more on reading the answer.
 """
 
 import asyncio
@@ -47,6 +48,12 @@ async def fill(index: RedisIndex, random: Random, length: int, holders: int) -> 
     return chains
 
 
+async def spent(client: Redis) -> tuple[int, int]:
+    """How many scripts the server has run, and for how many microseconds."""
+    scripts = (await client.info("commandstats")).get("cmdstat_evalsha", {"calls": 0, "usec": 0})
+    return scripts["calls"], scripts["usec"]
+
+
 async def measure(url: str, length: int, holders: str) -> None:
     async with Redis.from_url(url) as client, asyncio.TaskGroup() as group:
         await client.flushall()
@@ -65,8 +72,11 @@ async def measure(url: str, length: int, holders: str) -> None:
                     await lookup.match([(SPACE, chains[turn % CHAINS])])
                     times.append(time.perf_counter() - started)
 
+            before = await spent(client)
             begun = time.perf_counter()
             await asyncio.gather(*(ask(number) for number in range(clients)))
+            took = time.perf_counter() - begun
+            calls, micros = (now - then for now, then in zip(await spent(client), before, strict=True))
             line = {
                 "bench": "redis_match",
                 "blocks": length,
@@ -74,7 +84,8 @@ async def measure(url: str, length: int, holders: str) -> None:
                 "clients": clients,
                 "holders": holders,
                 "p50_ms": round(median(times) * 1000, 3),
-                "matches_per_s": round(len(times) / (time.perf_counter() - begun)),
+                "matches_per_s": round(len(times) / took),
+                "server_us": round(micros / calls),
             }
             print(json.dumps(line), flush=True)
 

@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 CALL = 1024
 """blocks and names in one call: about a millisecond of Redis, which is what a match may have to wait"""
-_PAGE = 2000
+_PAGE = 1000
 _NAME = Struct("<QQB")
 """as script `load` gives them; `0` to `3` are 0 to 3 in their last two bits"""
 
