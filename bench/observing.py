@@ -1,6 +1,7 @@
 """What seeing costs: decisions kept for the page and a line logged for each request, against neither.
 
-Two gateways on one core take turns. Prints one JSON line with the CPU time of a request in both, as medians.
+Two gateways on one core take turns. Prints one JSON line with the CPU time of a request in both, as medians, and that
+of a line of the traffic log by itself, its thread's included: a prompt that is logged is read anyway under kv-aware.
 """
 
 import argparse
@@ -8,13 +9,23 @@ import json
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
+from random import Random
 from statistics import median
+from time import process_time
 
+import msgspec
 import uvloop
 import yaml
+from prometheus_client import CollectorRegistry
 
+from bench.page import World
 from bench.relay import CASES, Sample, free_port, measure, process, told_on_failure, wait_ready
+from gateway.config import TrafficLogConfig
+from gateway.traffic_log import PENDING, TrafficLog
+from routing.decision import Prompt
+from routing.types import BlockHash, Namespace
 
 CASE = next(case for case in CASES if case.name == "2KB")
 
@@ -37,6 +48,22 @@ async def run(ports: dict[str, int], pids: dict[str, int], rounds: int, seconds:
         "off_us": round(off, 1),
         "ratio": round(ratio, 3),
     }
+
+
+def traffic_line_us(folder: Path, lines: int = 20_000) -> float:
+    """Microseconds of CPU for a line of the traffic log: a prompt of 512 tokens, one candidate."""
+    (ended,) = World(Random(1), engines=1).ended(1)
+    blocks = [BlockHash(number) for number in range(32)]
+    prompt = Prompt(512, {Namespace("m", 16): blocks})
+    ended = msgspec.structs.replace(ended, inbound=msgspec.structs.replace(ended.inbound, prompts=[prompt]))
+    log = TrafficLog(TrafficLogConfig(path=folder / "traffic.jsonl"), CollectorRegistry())
+    begun = process_time()
+    for number in range(lines):
+        log.add(ended)
+        if number % (PENDING // 2) == 0:
+            time.sleep(0.05)  # so that none is dropped
+    log.close()
+    return (process_time() - begun) / lines * 1e6
 
 
 def main() -> None:
@@ -71,7 +98,8 @@ def main() -> None:
         ):
             for port in (replica, *ports.values()):
                 wait_ready(port)
-            print(json.dumps(uvloop.run(run(ports, {"on": on, "off": off}, args.rounds, args.seconds))), flush=True)
+            figures = uvloop.run(run(ports, {"on": on, "off": off}, args.rounds, args.seconds))
+        print(json.dumps({**figures, "traffic_line_us": round(traffic_line_us(Path(folder)), 1)}), flush=True)
 
 
 if __name__ == "__main__":

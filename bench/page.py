@@ -7,7 +7,7 @@ memory that decisions take.
 import json
 import time
 import tracemalloc
-from collections.abc import Coroutine, MutableMapping, Sequence
+from collections.abc import Coroutine, Iterator, MutableMapping, Sequence
 from random import Random
 from statistics import median
 from time import process_time, thread_time
@@ -45,11 +45,11 @@ PROMPT = 4096
 class World:
     """The fleet and the page's sources. clock: seconds since the epoch, moved by hand."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, engines: int = ENGINES) -> None:
         self.random, self.clock = random, time.time()
         config, fleet, index = Config(), Fleet(), PrefixIndex()
         streams = []
-        for number in range(ENGINES):
+        for number in range(engines):
             id = ReplicaId(f"10.0.{number // 250}.{number % 250}:8000")
             (engine,) = fleet.join(Replica(id, f"http://{id}", (ModelCard("m", ""),), capacity_blocks=20_000))
             index.apply(engine.id, [Put(Tier.GPU, [BlockHash(random.getrandbits(64)) for _ in range(100)])])
@@ -78,10 +78,14 @@ class World:
 
     def requests(self, count: int) -> None:
         """So many end now."""
-        for _ in range(count):
-            ended = self._ended(f"{self.random.getrandbits(64):016x}")
+        for ended in self.ended(count):
             self.decisions.add(ended)
             self.traffic.add(ended)
+
+    def ended(self, count: int) -> Iterator[Ended]:
+        """So many requests that are over."""
+        for _ in range(count):
+            yield self._ended(f"{self.random.getrandbits(64):016x}")
 
     def _ended(self, id: str) -> Ended:
         random = self.random
@@ -89,7 +93,7 @@ class World:
             Candidate(engine.id, engine.load, 64, 64, PROMPT, Prediction(0.0, 0.0, 0.0, random.random(), 0.0))
             for engine in self.engines
         ]
-        place = random.randrange(ENGINES)
+        place = random.randrange(len(candidates))
         chosen = candidates[place] = candidates[place]._replace(prediction=Prediction(0.0, 0.0, 0.0, 0.0, 0.0))
         decision = Decision(
             chosen.engine, "kv-aware", "first token soonest", PROMPT, 64, 64, chosen.prediction, candidates

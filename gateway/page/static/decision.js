@@ -45,7 +45,8 @@ function why(told) {
 }
 
 function candidates(told) {
-  const terms = Object.keys(told.candidates[0]?.predicted_ms ?? {}), tiers = Object.keys(told.candidates[0]?.tokens ?? {});
+  const said = (part) => Object.keys(told.candidates[0]?.[part] ?? {}).filter((name) => told.candidates.some((one) => one[part][name]));
+  const tiers = said("tokens"), terms = said("predicted_ms"); // a column of zeros tells nothing
   const heads = ["replica", ...tiers.map((tier) => `${tier} tokens`), ...terms.map((term) => `${term} ms`)];
   const row = (one) => ({
     key: place(one),
