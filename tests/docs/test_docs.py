@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from documents import blocks
 from endings import candidate
 
 from gateway.__main__ import all_commands, command_line
@@ -17,13 +18,6 @@ from gateway.config import Config
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-
-
-def blocks(page: Path) -> list[str]:
-    """Its code, fenced or indented."""
-    text = page.read_text()
-    fenced = re.findall(r"^```\w*\n(.*?)^```", text, re.M | re.S)
-    return fenced + re.findall(r"(?:^    .*\n)+", text, re.M)
 
 
 def commands(page: Path) -> list[str]:
