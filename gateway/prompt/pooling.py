@@ -102,7 +102,9 @@ class PoolingReader:
 
     def _pair(self, one: str, other: str, body: Mapping[str, Any], truncation: Truncation) -> Sequence[int]:
         if self._settings.chat_template is not None:
-            text = self._chat.render(self._judged(one, other, body), None)[0]
+            text, has_media = self._chat.render(self._judged(one, other, body), None)
+            if has_media:  # a text with the mark that stands for images
+                raise CannotScore(Reason.CONVERSION)
             return truncation.encode(self._tokenizer, text, True)
         if self._settings.use_sep_token is None:
             raise CannotScore(Reason.PAIRS)
