@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import Executor
+from contextlib import suppress
 from functools import partial
 from random import Random
 from typing import Protocol
@@ -15,6 +16,7 @@ from gateway.l2.host_memory import add_host_memory
 from gateway.l2.names import Tags
 from gateway.l2.prefetch import Prefetcher
 from gateway.l2.storage import SharedStorage, Stored
+from gateway.prompt.incremental import TooMuch
 from gateway.prompt.library import Library
 from gateway.prompt.remote import RemoteReader
 from gateway.reading import Reading, chained, read
@@ -31,11 +33,12 @@ from routing.router import Router
 from routing.shared import SharedPrefix
 from routing.types import BlockHash, EngineId, Namespace, PrefixMatch, ReplicaId
 
-_INLINE_BYTES = 65_536
-"""Bodies up to this size are read on the event loop: it takes 3 ms at the most, and a thread would have to wait for the
-interpreter's lock, which a busy loop gives away late."""
-_INLINE_BYTES_SLOW = 8192
-"""The same where anything but fastokens encodes, which is ten times slower."""
+_TALKS = frozenset({"/v1/chat/completions", "/v1/messages", "/v1/responses"})
+_AT_ONCE_BYTES = 131_072
+"""Bodies up to this size are read on the event loop if little of them is new: a thread would have to wait for the
+interpreter's lock, which a busy loop gives away late. Larger ones may hold so many ids that it takes long."""
+_AT_ONCE_BYTES_OF_TALKS = 524_288
+"""the same where a body holds text, of which a pass takes a millisecond or two"""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -123,7 +126,7 @@ class Chooser:
         return self._policies["least-loaded"]
 
     async def request(self, endpoint: str, model: str | None, raw: bytes) -> Reading:
-        """Read the prompt of a body, in a thread where it is long. Raises BadRequest."""
+        """Read the prompt of a body, in a thread where much of it is new. Raises BadRequest."""
         serving = self._fleet.serving(model) if model is not None else ()
         if model is None or not serving:
             return Reading(RouteRequest(model))
@@ -131,13 +134,12 @@ class Chooser:
         root = partial(root_hash, self._secret, adapter=model if replica.is_adapter(model) else None)
         chain = partial(chained, model, root, self._fleet.namespaces(model))
         reader = self._library.reader(replica)
-        if reader is not None:
-            reading = partial(read, reader, endpoint, raw, chain)
-        else:
-            reading = partial(chain, await self._remote.read(replica.url, endpoint, document(raw)))
-        fast = reader is None or reader.encoder == "fastokens"
-        if len(raw) <= (_INLINE_BYTES if fast else _INLINE_BYTES_SLOW):
-            return reading()
+        if reader is None:
+            return chain(await self._remote.read(replica.url, endpoint, document(raw)))
+        if len(raw) <= (_AT_ONCE_BYTES_OF_TALKS if endpoint in _TALKS else _AT_ONCE_BYTES):
+            with suppress(TooMuch):
+                return read(reader.at_once(), endpoint, raw, chain)
+        reading = partial(read, reader, endpoint, raw, chain)
         return await asyncio.get_running_loop().run_in_executor(self._executor, reading)
 
     def reads_for(self, policy: Policy) -> Policy:

@@ -1,5 +1,6 @@
 """A chat request -> the text that the engine encodes."""
 
+import copy
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -42,6 +43,12 @@ class ChatRenderer:
         self._compiled = functools.lru_cache(maxsize=32)(ChatTemplate)
         if settings.chat_template is not None:
             self._compiled(self._named(settings.chat_template))
+
+    def with_tokenizer(self, tokenizer: Tokenizer) -> "ChatRenderer":
+        """The same with another tokenizer of the same templates."""
+        other = copy.copy(self)
+        other._tokenizer = tokenizer
+        return other
 
     def render(self, body: Mapping[str, Any], tools: Sequence[Any] | None) -> tuple[str, bool]:
         """The text that the request's prompt is encoded from, and whether it ends before an image, video or audio.

@@ -1,5 +1,6 @@
 """Requests that want no answer but vectors or judgements: embeddings, pooling, classes, scores and reranks."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -29,6 +30,12 @@ class PoolingReader:
         # The server's template arguments are for chats alone.
         own = replace(settings, default_template_arguments={})
         self._chat = ChatRenderer(tokenizer, own, processor_template=processor_template)
+
+    def with_tokenizer(self, tokenizer: Tokenizer) -> "PoolingReader":
+        """The same with another tokenizer of the same templates."""
+        other = copy.copy(self)
+        other._tokenizer, other._chat = tokenizer, self._chat.with_tokenizer(tokenizer)
+        return other
 
     def embeddings(self, body: Mapping[str, Any]) -> EncodedPrompts:
         """`/v1/embeddings`: text, ids or conversations, several of each too."""

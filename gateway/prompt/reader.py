@@ -1,5 +1,6 @@
 """Reads requests' prompts: the package's front door, one reader for each base model."""
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from gateway.prompt import anthropic, fields, responses
 from gateway.prompt.chat import ChatRenderer
 from gateway.prompt.completions import encode_completion
 from gateway.prompt.eligible import refuse_unscorable
+from gateway.prompt.incremental import AtOnce
 from gateway.prompt.messages import as_validated, with_reasoning_renamed
 from gateway.prompt.model_files import processor_template, refuse_own_renderer, separates_pairs
 from gateway.prompt.pooling import PoolingReader
@@ -34,10 +36,14 @@ class PromptReader:
         self._settings = settings
         try:
             self._chat = ChatRenderer(tokenizer, settings, processor_template=processor_template)
-            pooling = PoolingReader(tokenizer, settings, processor_template=processor_template)
+            self._pooling = PoolingReader(tokenizer, settings, processor_template=processor_template)
         except jinja2.TemplateError as exc:
             raise TokenizerError(f"the chat template can't be compiled: {exc}") from exc
-        self._readers: Mapping[str, Callable[[Mapping[str, Any]], EncodedPrompts]] = {
+        self._readers = self._by_endpoint()
+
+    def _by_endpoint(self) -> Mapping[str, Callable[[Mapping[str, Any]], EncodedPrompts]]:
+        pooling = self._pooling
+        return {
             "/v1/chat/completions": self._read_chat,
             "/v1/completions": self._read_completion,
             "/v1/responses": self._read_responses,
@@ -50,10 +56,14 @@ class PromptReader:
             **dict.fromkeys(("/rerank", "/v1/rerank", "/v2/rerank"), pooling.rerank),
         }
 
-    @property
-    def encoder(self) -> str:
-        """What encodes: `fastokens`, `huggingface` or `python`."""
-        return self._tokenizer.encoder.name
+    def at_once(self) -> "PromptReader":
+        """For one request: `read` takes a few milliseconds, or raises TooMuch where much of the prompt is new."""
+        hasty = copy.copy(self)
+        tokenizer = replace(self._tokenizer, encoder=AtOnce(self._tokenizer.encoder))
+        hasty._tokenizer = tokenizer
+        hasty._chat, hasty._pooling = self._chat.with_tokenizer(tokenizer), self._pooling.with_tokenizer(tokenizer)
+        hasty._readers = hasty._by_endpoint()
+        return hasty
 
     def read(self, endpoint: str, body: Mapping[str, Any]) -> EncodedPrompts | Unscored:
         """The prompts of one request.

@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerFast
 from gateway.prompt import cuts
 from gateway.prompt.cuts import Cuts, spaces_between_words
 from gateway.prompt.encoders import Encoder, HuggingFaceEncoder
-from gateway.prompt.incremental import IncrementalEncoder
+from gateway.prompt.incremental import AtOnce, IncrementalEncoder, TooMuch
 from gateway.prompt.proof import first_difference, hostile_texts
 from gateway.prompt.result import CannotScore, Reason
 from gateway.prompt.tokenizer import best_encoder
@@ -194,6 +194,27 @@ def test_a_longer_text_costs_only_what_is_new(family: Family) -> None:
     seen.clear()
     encoder.encode(first + " and more<|im_start|>an answer", False)
     assert seen == ["<|im_start|>a question and more", "<|im_start|>an answer"]
+
+
+def test_a_little_that_is_new_is_encoded_at_once(family: Family) -> None:
+    known = "It was said before. " * 2000
+    family.encoder.encode(known, False)
+    longer = f"{known}{family.added[0]}And this is new."
+    assert AtOnce(family.encoder).encode(longer, False) == family.encoder.encode(longer, False)
+
+
+def test_much_that_is_new_is_too_much_for_one_request_however_it_is_divided(family: Family) -> None:
+    at_once = AtOnce(family.encoder)
+
+    def encode_many() -> None:
+        for number in range(100):
+            at_once.encode(f"{number} " * 500, False)
+
+    with pytest.raises(TooMuch):
+        encode_many()
+    assert AtOnce(family.reference).encode("short", False) == family.reference.encode("short", False)
+    with pytest.raises(TooMuch):
+        AtOnce(family.reference).encode("too long " * 5000, False)
 
 
 def test_the_cache_stays_within_its_bound() -> None:

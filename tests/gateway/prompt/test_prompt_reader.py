@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from gateway.prompt.incremental import TooMuch
 from gateway.prompt.model_files import NotReproducible
 from gateway.prompt.reader import PromptReader, load
 from gateway.prompt.result import EncodedPrompts, Reason, Unscored
@@ -103,6 +104,17 @@ def test_a_completion_of_the_rendered_text_is_the_chats_prompt(reader: PromptRea
     chat = encoded(reader, CHAT, {"messages": [HELLO]})
     completion = encoded(reader, "/v1/completions", {"prompt": text, "add_special_tokens": False})
     assert list(chat.prompts[0]) == list(completion.prompts[0])
+
+
+def test_a_known_prompt_is_read_at_once_and_a_new_one_is_not() -> None:
+    template = "{% for message in messages %}<|im_start|>{{ message.content }}{% endfor %}"
+    reader, fresh = (load(TOKENIZER, PromptSettings(chat_template=template)) for _ in range(2))
+    said = [{"role": "user", "content": f"{number} words of a long talk. " * 20} for number in range(200)]
+    turn = {"messages": [*said, HELLO]}
+    with pytest.raises(TooMuch):
+        reader.at_once().read(CHAT, turn)
+    encoded(reader, CHAT, {"messages": said})
+    assert encoded(reader.at_once(), CHAT, turn) == encoded(fresh, CHAT, turn)
 
 
 def test_readers_are_shared_by_threads(reader: PromptReader) -> None:
