@@ -41,12 +41,12 @@ class IncrementalEncoder:
         return self.encode_if(lambda length: None, text, add_special_tokens)
 
     def encode_if(self, allowed: Callable[[int], None], text: str, add_special_tokens: bool) -> Sequence[int]:
-        """As `encode`. allowed: is told the length of each new piece before it is encoded, and may raise."""
+        """As `encode`. allowed: is told how many characters are new before any of them is encoded, and may raise."""
+        pieces = [(piece, self._known.get(piece)) for piece in self._cuts.pieces(text)]
+        allowed(sum(len(piece) for piece, known in pieces if known is None))
         ids = array("I", self._before if add_special_tokens else ())
-        for piece in self._cuts.pieces(text):
-            known = self._known.get(piece)
+        for piece, known in pieces:
             if known is None:
-                allowed(len(piece))
                 known = array("I", self._encoder.encode(piece, False))
                 self._known.put(piece, known, sys.getsizeof(piece) + sys.getsizeof(known))
             ids.extend(known)
