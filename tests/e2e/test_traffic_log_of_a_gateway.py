@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from processes import all_joined, gateway_process
+from processes import all_joined, eventually, gateway_process
 
 from loadtest.play import play
 from loadtest.replica.serve import ReplicaSettings, serve
@@ -27,6 +27,15 @@ MANY = ChatShape(
 )
 
 
+async def written(log: Path, lines: int) -> None:
+    """Lines are gathered for a moment before they are written."""
+
+    async def all_there() -> bool:
+        return log.read_text().count("\n") == lines
+
+    await eventually(all_there, f"{lines} lines")
+
+
 async def test_a_running_gateway_is_reported_on_with_what_came_of_its_requests(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -36,6 +45,7 @@ async def test_a_running_gateway_is_reported_on_with_what_came_of_its_requests(
         async with gateway_process(settings, tmp_path) as gateway:
             await all_joined(gateway.url, 1)
             exchanges = await play(gateway.url, "sim", chat(MANY, 1), 8, lambda: None)
+            await written(log, len(exchanges))
             parser = argparse.ArgumentParser()
             Report().add_arguments(parser)
             args = parser.parse_args(["--live", gateway.url, "--replicas", "2", "--json", "--gpu-hour-price", "3"])
@@ -60,6 +70,7 @@ async def test_prompts_are_logged_even_where_the_policy_does_not_look_at_them(tm
         async with gateway_process(settings, tmp_path) as gateway:
             await all_joined(gateway.url, 1)
             exchanges = await play(gateway.url, "sim", chat(SHAPE, 1), 8, lambda: None)
+            await written(log, len(exchanges))
             async with httpx.AsyncClient() as client:
                 live = (await client.get(f"{gateway.url}/traffic_log")).text
     requests, block_size = stream([log])

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from gateway.config import TrafficLogConfig
 from gateway.relay.account import Ended
 from gateway.relay.usage import Usage
-from gateway.traffic_log import TrafficLog
+from gateway.traffic_log import PENDING, TrafficLog
 from loadtest.traces import traffic
 from routing.blocks import block_hashes, root_hash
 from routing.decision import Prompt
@@ -106,3 +106,20 @@ def test_lines_are_counted(tmp_path: Path) -> None:
     registry = CollectorRegistry()
     write(tmp_path / "log", asked(1, 2), asked(3), registry=registry)
     assert registry.get_sample_value("kvgate_traffic_log_lines_total", {"outcome": "written"}) == 2
+
+
+def test_what_the_disk_does_not_take_in_time_is_dropped_and_counted_and_the_rest_is_written(tmp_path: Path) -> None:
+    registry = CollectorRegistry()
+    write(tmp_path / "log", *[asked(1, 2)] * (PENDING + 5), registry=registry)
+    outcomes = {
+        outcome: registry.get_sample_value("kvgate_traffic_log_lines_total", {"outcome": outcome}) or 0
+        for outcome in ("written", "dropped")
+    }
+    assert sum(outcomes.values()) == PENDING + 5
+    assert (tmp_path / "log").read_text().count("\n") == outcomes["written"] >= PENDING
+
+
+def test_a_disk_that_takes_nothing_is_counted_and_ends_nothing() -> None:
+    registry = CollectorRegistry()
+    write(Path("/dev/full"), asked(1, 2), registry=registry)
+    assert registry.get_sample_value("kvgate_traffic_log_lines_total", {"outcome": "failed"}) == 1
