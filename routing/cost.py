@@ -132,17 +132,17 @@ def predict(
     finds whether that pays or not, so a load that does not pay is counted as what it is.
 
     Prompts in front are prefilled in the same engine steps as long as these have room, so the fixed part is paid once
-    a step, not once a prompt.
+    a step, not once a prompt. The first of ours is half done on average.
     """
     in_front = load.pending_tokens + load.others_waiting * waiting_prompt
     held = l1 + l2
     new = prompt - held
     steps = ceil((in_front + new) / profile.prefill_chunk) or 1
-    queue = (
-        profile.prefill_per_token * in_front
-        + profile.prefill_per_token_squared * load.pending_pairs
-        + profile.prefill_base * (steps - 1)
-    )
+    ours = profile.prefill_per_token * load.pending_tokens + profile.prefill_per_token_squared * load.pending_pairs
+    if load.pending:
+        ours *= 1 - 0.5 / load.pending
+    others = profile.prefill_per_token * load.others_waiting * waiting_prompt
+    queue = ours + others + profile.prefill_base * (steps - 1)
     prefill = profile.prefill(new, held)
     running = load.running
     decode = _decode(profile, running, load.context_tokens, steps, queue + prefill) if running else 0.0

@@ -68,8 +68,10 @@ def test_a_profile_in_milliseconds_is_kept_in_seconds() -> None:
     assert profile.decode(running=2, context=10) == pytest.approx(130e-3)
 
 
-def test_a_long_prompt_in_front_takes_as_long_as_its_own_prefill() -> None:
+@pytest.mark.parametrize("prompts", [1, 2, 5])
+def test_prompts_in_front_take_as_long_as_their_prefill_and_the_first_is_half_done(prompts: int) -> None:
     load = EngineLoad()
-    Lease(load, prompt_tokens=60_000, new_tokens=20_000)
+    for _ in range(prompts):
+        Lease(load, prompt_tokens=60_000, new_tokens=20_000)
     queue = predict(H100, load, 0, 0, 16, 0.0).queue
-    assert queue == pytest.approx(H100.prefill(20_000, 40_000), rel=0.01)
+    assert queue == pytest.approx((prompts - 0.5) * H100.prefill(20_000, 40_000), rel=0.02)
