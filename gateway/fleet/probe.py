@@ -19,15 +19,21 @@ _WANTED = re.compile(
     re.MULTILINE,
 )
 
+_LATE = 0.1
+"""by which share of the time limit a timer may fire too late until this process is the slow one"""
 _LORA = "vllm:lora_requests_info"
 
 
 class ProbeError(Exception):
-    """The replica did not answer, or not as vLLM does. `refused`: nobody listens there at all."""
+    """The replica did not answer, or not as vLLM does.
 
-    def __init__(self, message: str, *, refused: bool = False) -> None:
+    refused: nobody listens there at all. late: it was not in time, but neither was this process, so it says nothing.
+    """
+
+    def __init__(self, message: str, *, refused: bool = False, late: bool = False) -> None:
         super().__init__(message)
         self.refused = refused
+        self.late = late
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +148,17 @@ class Probe:
         return _object(response)
 
     async def _get(self, path: str) -> httpx.Response:
+        now = asyncio.get_running_loop().time
+        due = now() + self._timeout
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout_at(due):
                 return await self._client.get(self._url + path, timeout=None)
         except httpx.ConnectError as exc:
             raise ProbeError(f"{path}: {exc}", refused=True) from exc
-        except (httpx.HTTPError, TimeoutError) as exc:
+        except TimeoutError as exc:
+            late = now() > due + self._timeout * _LATE
+            raise ProbeError(f"{path}: no answer in {self._timeout:g} s", late=late) from exc
+        except httpx.HTTPError as exc:
             raise ProbeError(f"{path}: {exc or type(exc).__name__}") from exc
 
 

@@ -100,6 +100,8 @@ class Watch:
                     described = loop.time()
                 failures = 0
             except ProbeError as exc:
+                if exc.late:
+                    continue
                 failures += 1
                 if exc.refused or failures >= self._probing.failures:
                     raise

@@ -70,6 +70,9 @@ class Call:
     """whether the caller chose it, rather than any"""
 
 
+_TYPES = {"kv_transfer_params": dict, "stream_options": dict, "chat_template_kwargs": dict, "cache_salt": str}
+
+
 def read(body: bytes) -> Mapping[str, Any]:
     """The JSON object of a body. Raises Refusal."""
     try:
@@ -84,6 +87,9 @@ def read(body: bytes) -> Mapping[str, Any]:
 def understand(kind: Kind, fields: Mapping[str, Any], headers: Mapping[str, str], model: Model, text: Text) -> Call:
     """headers: names in lower case, or a mapping that doesn't mind. Raises Refusal."""
     check_model(fields, model)
+    for name, kind_of_value in _TYPES.items():
+        if not isinstance(fields.get(name), kind_of_value | None):
+            raise bad_request(f"`{name}` is not of its type", name)
     prompts = [_chat_prompt(fields, text)] if kind is Kind.CHAT else _prompts(fields, text)
     longest = max(map(len, prompts))
     if longest >= model.max_length:

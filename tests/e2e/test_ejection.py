@@ -1,5 +1,7 @@
 """What a replica that fails, sleeps or drains means to clients: nothing, as long as there is another one."""
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -137,3 +139,13 @@ async def test_a_request_has_a_time_in_all() -> None:
         answer = await world.post(behaviour="stream for ever", stream=True)
         assert '"code": 504' in answer.text.splitlines()[-2]
         assert "[DONE]" not in answer.text
+
+
+async def test_a_gateway_that_has_no_time_takes_nobody_for_dead() -> None:
+    async with pair(probing={"interval": 0.01, "timeout": 0.3, "failures": 1}) as world:
+        for _ in range(4):
+            time.sleep(0.5)  # as whatever keeps the event loop
+            await asyncio.sleep(0.03)
+        assert set((await world.states()).values()) == {"ready"}
+        assert len(await world.states()) == 2
+        assert not any((await world.here.metric("kvgate_probe_failures_total")).values())

@@ -1,3 +1,7 @@
+import asyncio
+import socket
+import time
+
 import httpx
 import pytest
 import respx
@@ -122,6 +126,20 @@ async def test_a_refused_connection_is_told_from_a_slow_answer() -> None:
         route.mock(return_value=httpx.Response(503))
         assert not await probe(client).healthy()
     assert (refused.value.refused, slow.value.refused) == (True, False)
+
+
+async def test_a_process_that_is_late_itself_blames_nobody() -> None:
+    server = socket.create_server(("127.0.0.1", 0))  # which nobody accepts from
+    url = f"http://127.0.0.1:{server.getsockname()[1]}"
+    loop = asyncio.get_running_loop()
+    async with httpx.AsyncClient() as client:
+        with pytest.raises(ProbeError) as slow:
+            await Probe(client, url, timeout=1.0).healthy()
+        loop.call_later(0.15, time.sleep, 0.5)
+        with pytest.raises(ProbeError) as late:
+            await Probe(client, url, timeout=0.2).healthy()
+    server.close()
+    assert (slow.value.late, late.value.late) == (False, True)
 
 
 @respx.mock
