@@ -1,0 +1,54 @@
+"""The books of forwarded requests."""
+
+import asyncio
+from collections.abc import Callable
+
+from endings import ended
+
+from gateway.metrics import Metrics
+from gateway.relay.account import Accounts, Ended
+
+
+class Books:
+    """Accounts, and what their listeners heard."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics()
+        self.heard: list[tuple[str, str]] = []
+        self.accounts = Accounts(self.metrics, print, [self._listener("first"), self._listener("second")])
+
+    def end(self, id: str) -> None:
+        """A request of this id ends half a second after its arrival."""
+        whole = ended(id=id)
+        self.accounts.ended(whole.inbound, whole.decision, 16, whole.outcome, whole.inbound.arrived, 1.5)
+
+    @property
+    def counted(self) -> float | None:
+        labels = {"model": "m", "policy": "kv-aware", "replica": "one", "outcome": "complete", "status": "200"}
+        return self.metrics.registry.get_sample_value("kvgate_requests_total", labels)
+
+    def _listener(self, name: str) -> Callable[[Ended], None]:
+        return lambda ended: self.heard.append((name, ended.inbound.id))
+
+
+async def test_what_ends_in_one_turn_of_the_loop_is_entered_in_the_next_in_order() -> None:
+    books = Books()
+    books.end("a")
+    books.end("b")
+    assert (books.heard, books.counted) == ([], None)
+    await asyncio.sleep(0)
+    assert books.heard == [("first", "a"), ("first", "b"), ("second", "a"), ("second", "b")]
+    assert books.counted == 2
+    books.end("c")
+    await asyncio.sleep(0)
+    assert books.heard[4:] == [("first", "c"), ("second", "c")]
+    assert books.counted == 3
+
+
+async def test_nothing_is_lost_and_nothing_counted_twice_where_the_gateway_stops_at_once() -> None:
+    books = Books()
+    books.end("a")
+    books.accounts.settle()
+    assert books.counted == 1
+    await asyncio.sleep(0)
+    assert books.counted == 1
