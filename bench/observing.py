@@ -21,7 +21,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from bench.page import World
-from bench.relay import CASES, Sample, free_port, measure, process, told_on_failure, wait_ready
+from bench.relay import CASES, Sample, free_port, measure, process, told_on_failure, wait_ready, wait_settled
 from gateway.config import TrafficLogConfig
 from gateway.traffic_log import PENDING, TrafficLog
 from routing.decision import Prompt
@@ -96,8 +96,10 @@ def main() -> None:
             process(commands["on"], cores[0], output=told.fileno()) as on,
             process(commands["off"], cores[0], output=told.fileno()) as off,
         ):
-            for port in (replica, *ports.values()):
+            wait_ready(replica)
+            for port in ports.values():
                 wait_ready(port)
+                wait_settled(port)
             figures = uvloop.run(run(ports, {"on": on, "off": off}, args.rounds, args.seconds))
         print(json.dumps({**figures, "traffic_line_us": round(traffic_line_us(Path(folder)), 1)}), flush=True)
 

@@ -18,9 +18,6 @@ import argparse
 import json
 import os
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -31,7 +28,7 @@ from tempfile import TemporaryDirectory
 
 import uvloop
 
-from bench.relay import Case, Sample, free_port, measure, process, wait_ready
+from bench.relay import Case, Sample, free_port, measure, process, wait_ready, wait_settled
 from loadtest.replica.text import TOKENIZER
 
 PEERS = Path.home() / ".cache/kvgate/peers"
@@ -108,17 +105,6 @@ def memory(pid: int) -> int:
     return int(status.partition("VmRSS:")[2].split()[0]) // 1024
 
 
-def wait_for_tokenizer(port: int) -> None:
-    """Wait until a gateway of ours has all it needs."""
-    for _ in range(600):
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz"):
-                return
-        except urllib.error.HTTPError:
-            time.sleep(0.1)
-    raise TimeoutError("the gateway does not get ready")
-
-
 def main() -> None:
     """Run the cases and print their lines."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -144,7 +130,7 @@ def main() -> None:
                 print(f"{name} is left out: it answers no chat completion", file=sys.stderr)
                 continue
             if name.startswith("kvgate"):
-                wait_for_tokenizer(port)
+                wait_settled(port)
             started.append((name, port, pid))
         for case in CASES:
             if args.case is not None and case.name not in args.case:

@@ -14,6 +14,8 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -174,6 +176,17 @@ def wait_ready(port: int) -> None:
     raise TimeoutError(f"nothing answers on port {port}")
 
 
+def wait_settled(port: int) -> None:
+    """Wait until a gateway of ours has loaded all it needs. Raises TimeoutError."""
+    for _ in range(600):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz"):
+                return
+        except urllib.error.HTTPError:
+            time.sleep(0.1)
+    raise TimeoutError("the gateway does not get ready")
+
+
 def main() -> None:
     """Run the cases and print their lines."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -197,6 +210,8 @@ def main() -> None:
     ):
         wait_ready(replica)
         wait_ready(gateway)
+        if args.gateway is None:
+            wait_settled(gateway)
         for case in CASES:
             if args.case is None or case.name in args.case:
                 line = uvloop.run(run(case, gateway, replica, pid, args.rounds, args.seconds))
