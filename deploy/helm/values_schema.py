@@ -24,7 +24,7 @@ def text() -> str:
 
 
 def _draft7(part: Any) -> Any:
-    """Without titles and defaults, which Helm does not use, and with references as its draft has them."""
+    """Only what Helm goes by, with references as its draft has them."""
     if isinstance(part, list):
         return [_draft7(each) for each in part]
     if isinstance(part, str):
@@ -35,7 +35,7 @@ def _draft7(part: Any) -> Any:
     return {
         key: {name: _draft7(each) for name, each in value.items()} if key in ("properties", "$defs") else _draft7(value)
         for key, value in part.items()
-        if key in ("properties", "$defs") or key not in ("title", "default")
+        if key in ("properties", "$defs") or key not in ("title", "default", "description")
     }
 
 
