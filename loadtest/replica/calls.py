@@ -144,7 +144,7 @@ def chat_tokens(fields: Mapping[str, Any], text: Text) -> list[int]:
             continue_final_message=fields.get("continue_final_message", False),
             **(fields.get("chat_template_kwargs") or {}),
         )
-    except (jinja2.TemplateError, KeyError, TypeError, ValueError) as error:
+    except (jinja2.TemplateError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise bad_request(f"The messages can't be rendered: {error}", "messages") from error
     return text.encode(rendered)
 
