@@ -31,6 +31,8 @@ class Owned:
     number: int
     task: "asyncio.Task[None]"
     unjudged: bool = False
+    caught_up: bool = False
+    """what was missed before the lease was had is known"""
 
 
 @dataclass(slots=True)
@@ -75,6 +77,7 @@ class Follower:
         owned = self.owned
         if owned is None or owned.number != update.generation:
             return
+        owned.caught_up |= update.settled
         self._parts.deliver(replace(update, generation=self.stream.generation))
         if update.unjudged_groups or update.windowed_groups:
             # A hybrid model's groups hold sparsely what a bitmap says to be whole.

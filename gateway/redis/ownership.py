@@ -66,6 +66,11 @@ class Ownership:
         """The engines whose streams are followed here."""
         return frozenset(engine for engine, follower in self._followers.items() if follower.owned)
 
+    def known(self) -> frozenset[EngineId]:
+        """Those of them that are caught up with."""
+        followers = self._followers.items()
+        return frozenset(engine for engine, follower in followers if follower.owned and follower.owned.caught_up)
+
     def subscribe(self, subscription: Subscription) -> None:
         """As `Subscriber.subscribe`; it is followed here if the lease is had."""
         self._followers[subscription.engine] = Follower(self._parts, subscription)

@@ -111,10 +111,10 @@ class RedisParts:
 
     def _known_here(self, blocks: Sequence[BlockHash]) -> Found:
         """What the streams that are followed here tell, and of the other engines what was sent there."""
-        owned = self.streams.owned()
+        followed = self.streams.known()
         sent = self._history.match(blocks)
-        known = {engine: match for engine, match in sent.items() if engine not in owned}
-        known.update((engine, match) for engine, match in self._local.match(blocks).items() if engine in owned)
+        known = {engine: match for engine, match in sent.items() if engine not in followed}
+        known.update((engine, match) for engine, match in self._local.match(blocks).items() if engine in followed)
         return known
 
     def _notice(self, records: Mapping[EngineId, EngineRecord]) -> None:
