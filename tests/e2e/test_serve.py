@@ -141,7 +141,7 @@ async def test_other_paths_of_an_engine_are_relayed_and_administrative_ones_are_
         httpx.AsyncClient() as client,
     ):
         body = b'{"model": "fake",  "input": "x", "unknown": [1.0, null]}'
-        relayed = await client.post(gateway.url + "/v1/rerank", content=body)
+        relayed = await client.post(gateway.url + "/detokenize", content=body)
         assert relayed.status_code == 200
         assert relayed.headers["x-kvgate-policy"] == "least-loaded"
         for path in ("/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/v1/anything"):
