@@ -11,7 +11,7 @@ import httpx
 from cluster import NAMESPACE, Cluster
 from fake_replica import FakeReplica, fake_replica
 from kube_server import kube_server
-from processes import Running, eventually, gateway_process
+from processes import Running, eventually, free_port, gateway_process
 
 PODS = int(os.environ.get("KVGATE_PODS", 60))
 """that come and go; `make soak` has more of them"""
@@ -57,12 +57,13 @@ class World:
 
     async def pod(self) -> None:
         """A pod's life. It is told gone as soon as it has joined, and takes no new connection from that moment."""
-        async with fake_replica() as fake:
-            port = int(place(fake).split(":")[1])
+        port = free_port()
+        # Not one that the system gives to whoever connects: that would answer for the pod when it is gone.
+        async with fake_replica(port=port) as fake:
             self.cluster.start("127.0.0.1", port, {"kv-events-port": "9"})
             await self.until(lambda: place(fake) in self.members, "it has joined")
             self.cluster.stop("127.0.0.1", port)
-            fake.refuse()
+            await fake.refuse()
             await self.until(lambda: place(fake) not in self.members and not fake.open, "it has left")
 
     async def churn(self, pods: int, pace: float) -> None:

@@ -37,6 +37,7 @@ class State:
     running: int
     pending: int
     pending_tokens: int
+    """of those that are pending; none are where nobody is"""
     others_waiting: int
 
 
@@ -67,7 +68,7 @@ def candidates(states: Sequence[State]) -> Mapping[EngineId, Candidate]:
         member.load.in_flight = state.running + state.pending
         member.load.context_tokens = 500 * state.running
         member.load.pending = state.pending
-        member.load.pending_tokens = state.pending_tokens
+        member.load.pending_tokens = state.pending_tokens if state.pending else 0
         member.load.others_waiting = state.others_waiting
     matches = {engine(number): PrefixMatch(state.held, state.held) for number, state in enumerate(states)}
     fit = SpeedFit(PROFILES["llama-8b-h100"])

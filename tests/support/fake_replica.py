@@ -56,9 +56,12 @@ class FakeReplica:
         for task in self._tasks:
             task.cancel()
 
-    def refuse(self) -> None:
+    async def refuse(self) -> None:
         """Refuse connections from now on; those that stand are served as long as they are used."""
         assert self._server is not None
+        # Who has connected and was not accepted yet would be reset: they get two turns of the loop.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
         self._server.close()
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -178,10 +181,12 @@ def _chunk(data: bytes) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def fake_replica(idle: float | None = None, tls: ssl.SSLContext | None = None) -> AsyncIterator[FakeReplica]:
-    """A fake replica until left."""
+async def fake_replica(
+    idle: float | None = None, tls: ssl.SSLContext | None = None, port: int = 0
+) -> AsyncIterator[FakeReplica]:
+    """A fake replica until left. port: 0 for any."""
     fake = FakeReplica(idle=idle)
-    fake._server = await asyncio.start_server(fake.accept, "127.0.0.1", 0, ssl=tls)
+    fake._server = await asyncio.start_server(fake.accept, "127.0.0.1", port, ssl=tls)
     fake.url = f"http{'s' if tls else ''}://127.0.0.1:{fake._server.sockets[0].getsockname()[1]}"
     try:
         yield fake

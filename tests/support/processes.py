@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,8 @@ from pathlib import Path
 
 import httpx
 import yaml
+
+from loadtest.processes import consecutive_free_ports
 
 DEADLINE = 60.0
 """Seconds that anything here may take; reached only when something is broken."""
@@ -40,10 +41,7 @@ async def eventually(condition: Callable[[], Awaitable[bool]], what: str) -> Non
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    return consecutive_free_ports(1)
 
 
 @contextlib.asynccontextmanager
@@ -62,7 +60,11 @@ async def process(arguments: list[str], url: str, ready: str, log: Path) -> Asyn
                     return (await client.get(url + ready)).status_code == 200
                 return False
 
-            await eventually(answers, f"{url}{ready} answers\n{log.read_text()}")
+            try:
+                await eventually(answers, f"{url}{ready} answers")
+            except AssertionError as late:
+                late.add_note(log.read_text())
+                raise
         yield Running(url, child, log)
     finally:
         if child.returncode is None:
@@ -73,11 +75,13 @@ async def process(arguments: list[str], url: str, ready: str, log: Path) -> Asyn
 @contextlib.asynccontextmanager
 async def gateway_process(settings: Mapping[str, object], folder: Path, *arguments: str) -> AsyncIterator[Running]:
     """A gateway whose configuration file, in `folder`, says `settings`. arguments: further ones of `serve`."""
-    port = free_port()
+    # Operators find each worker at a port of its own, behind the clients'.
+    workers = int(arguments[arguments.index("--workers") + 1]) if "--workers" in arguments else 0
+    port = consecutive_free_ports(1 + workers)
     file = folder / f"gateway-{port}.yaml"
     file.write_text(yaml.safe_dump({"listen": {"host": "127.0.0.1", "port": port}, **settings}))
     url, log = f"http://127.0.0.1:{port}", folder / f"gateway-{port}.log"
-    operators = f"http://127.0.0.1:{port + 1}" if "--workers" in arguments else url
+    operators = f"http://127.0.0.1:{port + 1}" if workers else url
     async with process(["serve", "--config", str(file), *arguments], operators, "/readyz", log) as running:
         running.url, running.config = url, file
         yield running
