@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gzip
 import json
+import socket
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -46,6 +47,7 @@ class FakeReplica:
     script: Script | None = None
     takes: Script | None = None
     idle: float | None = None
+    _listening: socket.socket | None = None
     _server: asyncio.Server | None = None
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -59,10 +61,17 @@ class FakeReplica:
     async def refuse(self) -> None:
         """Refuse connections from now on; those that stand are served as long as they are used."""
         assert self._server is not None
-        # Who has connected and was not accepted yet would be reset: they get two turns of the loop.
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        assert self._listening is not None
+        connected = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                connected.append(self._listening.accept()[0])
         self._server.close()
+        # Who had connected and was not accepted yet would be reset.
+        for each in connected:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader(), self.accept), each
+            )
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection."""
@@ -186,8 +195,10 @@ async def fake_replica(
 ) -> AsyncIterator[FakeReplica]:
     """A fake replica until left. port: 0 for any."""
     fake = FakeReplica(idle=idle)
-    fake._server = await asyncio.start_server(fake.accept, "127.0.0.1", port, ssl=tls)
-    fake.url = f"http{'s' if tls else ''}://127.0.0.1:{fake._server.sockets[0].getsockname()[1]}"
+    fake._listening = socket.create_server(("127.0.0.1", port))
+    fake._listening.setblocking(False)
+    fake._server = await asyncio.start_server(fake.accept, sock=fake._listening, ssl=tls)
+    fake.url = f"http{'s' if tls else ''}://127.0.0.1:{fake._listening.getsockname()[1]}"
     try:
         yield fake
     finally:
