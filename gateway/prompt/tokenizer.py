@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub.constants import HF_HUB_CACHE
+
 from gateway.prompt.cuts import AddedToken, spaces_between_words
 from gateway.prompt.encoders import Encoder, FastokensEncoder, HuggingFaceEncoder, PythonEncoder
 from gateway.prompt.incremental import proven_incremental
@@ -55,6 +57,10 @@ def load_tokenizer(
     cache_bytes: what may be spent on remembering pieces of prompts.
     Takes seconds for a large vocabulary. Raises TokenizerError.
     """
+    where = "here or on the hub" if download else "here or in the hub's local cache"
+    failed = f"no tokenizer can be loaded from {str(source)!r} ({where})"
+    if not download and not _at_hand(source):
+        raise TokenizerError(f"{failed}: there is nothing of that name")
     try:
         from transformers import AutoTokenizer
 
@@ -62,8 +68,7 @@ def load_tokenizer(
             str(source), revision=revision or "main", local_files_only=not download, trust_remote_code=trust_remote_code
         )
     except Exception as exc:  # the Rust side raises just that for a file that it can't read
-        where = "here or on the hub" if download else "here or in the hub's local cache"
-        raise TokenizerError(f"no tokenizer can be loaded from {str(source)!r} ({where}): {exc}") from exc
+        raise TokenizerError(f"{failed}: {exc}") from exc
     added = [
         AddedToken(token.content, normalized=token.normalized, lstrip=token.lstrip, single_word=token.single_word)
         for token in loaded.added_tokens_decoder.values()
@@ -76,6 +81,11 @@ def load_tokenizer(
         added_tokens=added,
         pair_frame=frame,
     )
+
+
+def _at_hand(source: str | Path) -> bool:
+    """Whether there is anything to load: to import transformers only to hear that there is not takes seconds."""
+    return Path(source).exists() or Path(HF_HUB_CACHE, "models--" + str(source).replace("/", "--")).is_dir()
 
 
 def best_encoder(loaded: Any, added_tokens: Sequence[AddedToken], *, name: str, cache_bytes: int) -> Encoder:
