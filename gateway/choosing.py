@@ -167,7 +167,7 @@ class Chooser:
             found = dict(asked[number]) if asked else {}
             for space, chain in prompt.chains.items():
                 if policy.source is PrefixSource.EVENTS and asked is None:
-                    found.update(self._index.match(chain, max(0, prompt.tokens - prompt.whole) // space.block_size))
+                    found.update(self._index.match(chain, prompt.reusable // space.block_size))
                 if policy.source is PrefixSource.HISTORY or self._fleet.unjudged:
                     found.update(self._remembered(chain, policy))
             matches.append(found)
@@ -243,5 +243,5 @@ def _matched(engine: Engine, prompts: Sequence[Prompt], matches: Matches) -> Mat
         return None
     size = engine.namespace.block_size
     blocks = prompts[0].chains.get(engine.namespace, ())
-    in_gpu = min(matches[0][engine.id].l0, len(blocks), max(0, prompts[0].tokens - 1) // size)
+    in_gpu = min(matches[0][engine.id].l0, len(blocks), prompts[0].reusable // size)
     return Matched(blocks, size, max(0, in_gpu - engine.recomputed_blocks))

@@ -21,6 +21,11 @@ class Prompt(NamedTuple):
     repeated: Mapping[Namespace, int] = _NONE
     """how many leading blocks a prompt before it in the same request has too: any engine will hold them by then"""
 
+    @property
+    def reusable(self) -> int:
+        """Tokens that a cache can spare. vLLM always computes the last one, so a block that holds it is not a hit."""
+        return max(0, self.tokens - 1) if self.whole else self.tokens
+
 
 class RouteRequest(NamedTuple):
     """What the choice may depend on."""

@@ -6,7 +6,7 @@ Runs once for each engine and request, so what all engines have in common is wor
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from routing.cost import NOTHING_AT_STAKE, predict
+from routing.cost import predict
 from routing.decision import Candidate, Prompt, RouteRequest
 from routing.fit import SpeedFit
 from routing.fleet import Engine
@@ -97,7 +97,7 @@ class Pricing:
 
     def _unmatched(self, engine: Engine, tokens: int, waiting_prompt: float) -> Candidate:
         profile = self._fit.profile(engine.id)
-        prediction = predict(profile, engine.load, 0, 0, tokens, waiting_prompt, 0, 0.0, NOTHING_AT_STAKE)
+        prediction = predict(profile, engine.load, 0, 0, tokens, waiting_prompt)
         return Candidate(engine.id, engine.load, 0, 0, tokens, prediction)
 
     def _view(
@@ -107,8 +107,7 @@ class Pricing:
         stored = shared or [NOTHING_SHARED] * len(matches)
         for prompt, match, in_storage in zip(prompts, matches, stored, strict=True):
             blocks = prompt.chains.get(namespace, ())
-            # vLLM always computes a prompt's last token, so a block that holds it is not a hit.
-            reusable = max(0, prompt.tokens - 1) if prompt.whole else prompt.tokens
+            reusable = prompt.reusable
             continued = self._stakes.continued(blocks)
             repeated = prompt.repeated.get(namespace, 0)
             most = reusable // namespace.block_size

@@ -131,8 +131,7 @@ class Router:
         assert engine is not None
         size = engine.namespace.block_size
         seen = (
-            (self._seen.prefix(prompt.chains.get(engine.namespace, ())), max(0, prompt.tokens - prompt.whole) // size)
-            for prompt in prompts
+            (self._seen.prefix(prompt.chains.get(engine.namespace, ())), prompt.reusable // size) for prompt in prompts
         )
         return sum(min(found, most) * size for found, most in seen)
 
