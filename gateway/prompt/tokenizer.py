@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub.constants import HF_HUB_CACHE
-
 from gateway.prompt.cuts import AddedToken, spaces_between_words
 from gateway.prompt.encoders import Encoder, FastokensEncoder, HuggingFaceEncoder, PythonEncoder
 from gateway.prompt.incremental import proven_incremental
@@ -85,7 +83,12 @@ def load_tokenizer(
 
 def _at_hand(source: str | Path) -> bool:
     """Whether there is anything to load: to import transformers only to hear that there is not takes seconds."""
-    return Path(source).exists() or Path(HF_HUB_CACHE, "models--" + str(source).replace("/", "--")).is_dir()
+    if Path(source).exists():
+        return True
+    from huggingface_hub.constants import HF_HUB_CACHE
+    from huggingface_hub.file_download import repo_folder_name
+
+    return Path(HF_HUB_CACHE, repo_folder_name(repo_id=str(source), repo_type="model")).is_dir()
 
 
 def best_encoder(loaded: Any, added_tokens: Sequence[AddedToken], *, name: str, cache_bytes: int) -> Encoder:
