@@ -21,9 +21,10 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from bench.page import World
-from bench.relay import CASES, Sample, free_port, measure, process, told_on_failure, wait_ready, wait_settled
+from bench.relay import CASES, Sample, measure, process, told_on_failure, wait_ready, wait_settled
 from gateway.config import TrafficLogConfig
 from gateway.traffic_log import PENDING, TrafficLog
+from loadtest.processes import consecutive_free_ports
 from routing.decision import Prompt
 from routing.types import BlockHash, Namespace
 
@@ -74,8 +75,8 @@ def main() -> None:
     args = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[-1]})
-    replica = free_port()
-    ports = {"on": free_port(), "off": free_port()}
+    replica = consecutive_free_ports(1)
+    ports = {"on": consecutive_free_ports(1), "off": consecutive_free_ports(1)}
     with (
         tempfile.TemporaryDirectory() as folder,
         process((sys.executable, "-m", "bench.upstream", "--port", str(replica)), cores[-1]),

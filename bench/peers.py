@@ -28,7 +28,8 @@ from tempfile import TemporaryDirectory
 
 import uvloop
 
-from bench.relay import Case, Sample, free_port, measure, process, wait_ready, wait_settled
+from bench.relay import Case, Sample, measure, process, wait_ready, wait_settled
+from loadtest.processes import consecutive_free_ports
 from loadtest.replica.text import TOKENIZER
 
 PEERS = Path.home() / ".cache/kvgate/peers"
@@ -60,7 +61,7 @@ CASES = (
 def routers(folder: Path, replica: str) -> Iterator[tuple[str, Sequence[str], int]]:
     """Name, command and port of each router that is here. folder: for configuration. replica: its URL."""
     for policy in ("round-robin", "kv-aware"):
-        port, config = free_port(), folder / f"{policy}.yaml"
+        port, config = consecutive_free_ports(1), folder / f"{policy}.yaml"
         models = {"bench": {"tokenizer": str(TOKENIZER)}}
         config.write_text(json.dumps({"policy": policy, "replicas": [{"url": replica}], "models": models}))
         command = [sys.executable, "-m", "gateway", "serve", "--config", str(config), "--host", "127.0.0.1"]
@@ -71,9 +72,9 @@ def routers(folder: Path, replica: str) -> Iterator[tuple[str, Sequence[str], in
             print(f"{program} is left out: it is not in {PEERS}", file=sys.stderr)
             continue
         for policy in ("round_robin", "cache_aware"):
-            port = free_port()
+            port = consecutive_free_ports(1)
             arguments = ["--worker-urls", replica, "--policy", policy, "--host", "127.0.0.1", "--port", str(port)]
-            quiet = ["--log-level", "error", "--prometheus-port", str(free_port())]
+            quiet = ["--log-level", "error", "--prometheus-port", str(consecutive_free_ports(1))]
             yield f"{program} {policy}", [str(path), *launch, *arguments, *quiet], port
 
 
@@ -115,7 +116,7 @@ def main() -> None:
     args = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[-1]})
-    replica = free_port()
+    replica = consecutive_free_ports(1)
     with TemporaryDirectory() as folder, ExitStack() as running:
         running.enter_context(process((sys.executable, "-m", "bench.upstream", "--port", str(replica)), cores[-1]))
         wait_ready(replica)

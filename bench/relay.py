@@ -10,7 +10,6 @@ import asyncio
 import http.client
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -28,6 +27,7 @@ from typing import IO
 import uvloop
 
 from bench.load import Load
+from loadtest.processes import consecutive_free_ports
 
 _READY_SECONDS = 60.0
 _SHOWN_BYTES = 4096
@@ -151,13 +151,6 @@ def told_on_failure() -> Iterator[IO[bytes]]:
             raise
 
 
-def free_port() -> int:
-    """A port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def wait_ready(port: int) -> None:
     """Wait until a chat completion is answered. Raises TimeoutError."""
     deadline = time.monotonic() + _READY_SECONDS
@@ -196,7 +189,7 @@ def main() -> None:
     parser.add_argument("--gateway", nargs="+", help="another gateway's command; {replica} and {port} are filled in")
     args = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))
-    gateway, replica = free_port(), free_port()
+    gateway, replica = consecutive_free_ports(1), consecutive_free_ports(1)
     command = args.gateway or [
         *(sys.executable, "-m", "gateway", "serve", "--host", "127.0.0.1", "--policy", "round-robin"),
         *("--replica", "http://127.0.0.1:{replica}", "--port", "{port}"),

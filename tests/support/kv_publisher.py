@@ -1,12 +1,12 @@
 """An engine's event sockets as vLLM has them, with losses and restarts on demand."""
 
-import socket
 import threading
 import time
 from collections import deque
 
 import msgspec
 import zmq
+from processes import free_port
 
 _PATIENCE = 10.0
 
@@ -102,14 +102,6 @@ class Publisher:
                     router.send_multipart([client, b"", *topic, seq.to_bytes(8, "big"), payload])
             router.send_multipart([client, b"", *[b"" for _ in topic], b"\xff" * 8, b""])
         router.close(linger=0)
-
-
-def free_port() -> int:
-    """A TCP port that nobody has."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _bind(sock: zmq.Socket[bytes], endpoint: str) -> None:

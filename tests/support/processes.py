@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -13,6 +12,7 @@ import httpx
 import yaml
 
 from loadtest.processes import consecutive_free_ports
+from loadtest.replica.command import PORTS_PER_REPLICA
 
 DEADLINE = 60.0
 """Seconds that anything here may take; reached only when something is broken."""
@@ -41,6 +41,7 @@ async def eventually(condition: Callable[[], Awaitable[bool]], what: str) -> Non
 
 
 def free_port() -> int:
+    """A port that nobody has, and that no connection is given."""
     return consecutive_free_ports(1)
 
 
@@ -90,8 +91,7 @@ async def gateway_process(settings: Mapping[str, object], folder: Path, *argumen
 @contextlib.asynccontextmanager
 async def replicas_process(count: int, folder: Path, *options: str) -> AsyncIterator[Sequence[str]]:
     """Simulated replicas in one process; gives their URLs."""
-    # Ports in a row, below the range that the system gives out to others.
-    base = 10_000 + os.getpid() % 1000 * 16
+    base = consecutive_free_ports(count * (1 + PORTS_PER_REPLICA))
     urls = [f"http://127.0.0.1:{base + number}" for number in range(count)]
     arguments = ["replica", "--count", str(count), "--port", str(base), "--kv-port", str(base + count), *options]
     async with process(arguments, urls[-1], "/health", folder / f"replicas-{base}.log"):

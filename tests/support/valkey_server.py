@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from processes import free_port
 from redis import Redis
 from redis.exceptions import RedisError
 
@@ -85,7 +85,7 @@ def server_binary() -> str:
 def valkey(*arguments: str) -> Iterator[Valkey]:
     """A server until left."""
     with TemporaryDirectory() as folder:
-        server = Valkey(_free_port(), Path(folder), arguments=arguments)
+        server = Valkey(free_port(), Path(folder), arguments=arguments)
         server.start()
         try:
             server.answers()
@@ -98,7 +98,7 @@ def valkey(*arguments: str) -> Iterator[Valkey]:
 def valkey_cluster() -> Iterator[Sequence[Valkey]]:
     """Three servers that share the slots, until left."""
     with TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        nodes = [Valkey(_free_cluster_port(), Path(folder), cluster=True) for _ in range(3)]
+        nodes = [Valkey(free_port(), Path(folder), cluster=True) for _ in range(3)]
         for node in nodes:
             node.start()
             stack.callback(node.kill)
@@ -117,22 +117,3 @@ def valkey_cluster() -> Iterator[Sequence[Valkey]]:
             assert time.monotonic() < end, "the cluster is not formed"
             time.sleep(0.05)
         yield nodes
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def _free_cluster_port() -> int:
-    # The nodes talk to each other on a port 10,000 above.
-    while True:
-        port = _free_port()
-        if port < 55_000:
-            return port
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            lower = 12_000 + port % 20_000
-            probe.bind(("127.0.0.1", lower))
-            return lower

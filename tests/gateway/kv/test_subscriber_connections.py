@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 import pytest
-from kv_publisher import Publisher, free_port
+from kv_publisher import Publisher
 from kv_receiver import ENGINE, Receiver, follow, name, stored, until
+from processes import free_port
 
 from gateway.kv.stream import Subscription
 from gateway.kv.subscriber import Subscriber
