@@ -55,18 +55,17 @@ def load_tokenizer(
     cache_bytes: what may be spent on remembering pieces of prompts.
     Takes seconds for a large vocabulary. Raises TokenizerError.
     """
-    where = "here or on the hub" if download else "here or in the hub's local cache"
-    failed = f"no tokenizer can be loaded from {str(source)!r} ({where})"
-    if not download and not _at_hand(source):
-        raise TokenizerError(f"{failed}: there is nothing of that name")
     try:
+        if not download and not _at_hand(source):
+            raise FileNotFoundError("there is nothing of that name")
         from transformers import AutoTokenizer
 
         loaded = AutoTokenizer.from_pretrained(
             str(source), revision=revision or "main", local_files_only=not download, trust_remote_code=trust_remote_code
         )
     except Exception as exc:  # the Rust side raises just that for a file that it can't read
-        raise TokenizerError(f"{failed}: {exc}") from exc
+        where = "here or on the hub" if download else "here or in the hub's local cache"
+        raise TokenizerError(f"no tokenizer can be loaded from {str(source)!r} ({where}): {exc}") from exc
     added = [
         AddedToken(token.content, normalized=token.normalized, lstrip=token.lstrip, single_word=token.single_word)
         for token in loaded.added_tokens_decoder.values()
@@ -86,9 +85,13 @@ def _at_hand(source: str | Path) -> bool:
     if Path(source).exists():
         return True
     from huggingface_hub.constants import HF_HUB_CACHE
+    from huggingface_hub.errors import HFValidationError
     from huggingface_hub.file_download import repo_folder_name
 
-    return Path(HF_HUB_CACHE, repo_folder_name(repo_id=str(source), repo_type="model")).is_dir()
+    try:
+        return Path(HF_HUB_CACHE, repo_folder_name(repo_id=str(source), repo_type="model")).is_dir()
+    except HFValidationError:
+        return False  # the path of a folder that is not on this machine
 
 
 def best_encoder(loaded: Any, added_tokens: Sequence[AddedToken], *, name: str, cache_bytes: int) -> Encoder:
