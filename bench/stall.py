@@ -8,7 +8,6 @@ two of its turns is what everybody else waits.
 
 import argparse
 import asyncio
-import gc
 import json
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
@@ -20,6 +19,7 @@ import uvloop
 
 from bench.world import World, conversation
 from gateway.choosing import Chooser
+from gateway.collector import settle
 from gateway.config import Config
 from gateway.prompt.library import Library
 from gateway.prompt.remote import RemoteReader
@@ -56,8 +56,7 @@ async def measure(source: str, repeats: int) -> tuple[float, float]:
         remote = RemoteReader(client, monotonic)
         chooser = Chooser(Config(), world.fleet, world.index, history, world.router, library, remote, executor, random)
         bodies = [json.dumps(conversation(random, tokenizer, TOKENS)).encode() for _ in range(repeats)]
-        gc.collect()
-        gc.freeze()
+        settle()
         busy, idle = [], []
         for body in bodies:
             stop = asyncio.Event()

@@ -7,9 +7,11 @@ from random import Random
 from time import perf_counter
 from typing import Any
 
+from gateway.collector import settle
 from gateway.prompt.tokenizer import Tokenizer
 from routing.changes import Change, Drop, Put
 from routing.cost import PROFILES
+from routing.decision import Prompt, RouteRequest
 from routing.fit import SpeedFit
 from routing.fleet import Fleet, ModelCard, Replica
 from routing.fresh import FreshRoutes
@@ -25,6 +27,8 @@ REPLICAS = 64
 BLOCKS = 1_000_000
 BLOCK_SIZE = 16
 SPACE = Namespace("m", BLOCK_SIZE)
+_OTHERS = 16
+_OTHERS_BLOCKS = 64
 
 
 class World:
@@ -43,11 +47,19 @@ class World:
         fit = SpeedFit(PROFILES["qwen3-32b-h100"])
         self.router = Router(self.fleet, FreshRoutes(2.0), fit, Stakes(self.room))
         self.policy = POLICIES["kv-aware"](random)
+        settle()  # as a gateway does
 
     def hold(self, blocks: Sequence[BlockHash]) -> None:
         """Every replica holds a prefix of `blocks`, of a length of its own."""
         for engine in self.fleet:
             self._tell(engine.id, Put(Tier.GPU, blocks[: self.random.randrange(len(blocks))]))
+
+    def route_others(self) -> None:
+        """Requests with prompts of which nothing is held."""
+        for _ in range(_OTHERS):
+            blocks = [BlockHash(self.random.getrandbits(64)) for _ in range(_OTHERS_BLOCKS)]
+            request = RouteRequest("m", (Prompt(len(blocks) * BLOCK_SIZE, {SPACE: blocks}),))
+            self.router.route(request, [self.index.match(blocks)], self.policy, perf_counter())
 
     def drop(self, blocks: Sequence[BlockHash]) -> None:
         """No replica holds them any more: what it held before is all it holds."""

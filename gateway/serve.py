@@ -1,7 +1,6 @@
 """Runs the gateway under uvicorn, and reads its configuration again when told to or when the file changes."""
 
 import asyncio
-import gc
 import logging
 import signal
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from watchfiles import awatch
 from gateway import log
 from gateway.app import Gateway
 from gateway.application import Application, Beside
+from gateway.collector import settle
 from gateway.config import Config, ConfigError, load
 from gateway.front import front, operators_front
 from gateway.relay.connections import Connections
@@ -54,10 +54,8 @@ def serve(config: Config, path: Path | None, complete: Callable[[Config], Config
 
 
 async def settle_memory(gateway: Gateway) -> None:
-    """Spare the collector what stays: requests leave no cycles, and modules stay."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+    """Spare the collector what stays, once the gateway runs."""
+    settle()
 
 
 async def follow(path: Path, complete: Callable[[Config], Config], gateway: Gateway) -> None:

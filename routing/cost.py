@@ -159,5 +159,6 @@ def _decode(profile: Profile, running: int, context: int, steps: int, prefills: 
     read once, behind whichever part takes longer.
     """
     decoding = profile.decode(running, context / running)
-    under_way = (profile.decode_base + decoding) / 2
-    return under_way + steps * decoding + max(0.0, profile.decode_base - prefills)
+    weights = profile.decode_base
+    under_way = (weights + decoding) / 2
+    return under_way + steps * decoding + (weights - prefills if weights > prefills else 0.0)

@@ -130,7 +130,10 @@ class Pricing:
             gpu = host = 0
             if in_any:
                 again = engine.recomputed_blocks
-                gpu, host = max(min(in_gpu, most) - again, 0) * size, max(min(in_any, most) - again, 0) * size
+                gpu = (in_gpu if in_gpu < most else most) - again
+                gpu = gpu * size if gpu > 0 else 0
+                host = (in_any if in_any < most else most) - again
+                host = host * size if host > 0 else 0
                 l0 += gpu
                 l1 += host
             if shared.tokens:

@@ -7,12 +7,15 @@ cache is still wanted, follow from when its blocks were last used: by our own ro
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from itertools import repeat
-from math import exp
+from math import exp, inf
 from typing import NamedTuple
 
 from routing.changes import Change, Drop, Put, Wipe
 from routing.reuse import ReuseChance
 from routing.types import BlockHash, EngineId, Tier
+
+_NEVER = -inf
+"""When a block was used that is not held."""
 
 
 class Occupancy(NamedTuple):
@@ -102,14 +105,17 @@ class _Cache:
     def use(self, blocks: Sequence[BlockHash], now: float) -> dict[float, int]:
         """Returns how many there were by age."""
         used = self.used
-        held = blocks if all(map(used.__contains__, blocks)) else [block for block in blocks if block in used]
-        ages = self._lose(Counter(map(used.__getitem__, held)), now)
-        used.update(zip(held, repeat(now)))
-        self._gain(len(held), now)
+        times = Counter(map(used.get, blocks, repeat(_NEVER)))
+        if times.pop(_NEVER, 0):
+            blocks = [block for block in blocks if block in used]
+        ages = self._lose(times, now)
+        used.update(zip(blocks, repeat(now)))
+        self._gain(len(blocks), now)
         return ages
 
     def fresh(self, now: float) -> float:
-        return max(0.0, self._fresh * exp((self._at - now) / self._lifetime))
+        fresh = self._fresh * exp((self._at - now) / self._lifetime)
+        return fresh if fresh > 0.0 else 0.0
 
     def oldest(self, now: float) -> float:
         """When the block that was used longest ago was used."""

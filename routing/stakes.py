@@ -44,6 +44,8 @@ class Standing(NamedTuple):
     """of each engine's cache, what is in fresh use or about to be, in their order"""
     emptiest: float
     """the least of them"""
+    free: float
+    """what is free of that cache, as a share: 0 where more is about to be in it than it takes"""
     waiting: float
     """requests that wait for their first token, for each engine, up to `QUEUED`"""
 
@@ -67,7 +69,8 @@ class Stakes:
         waiting = sum(engine.load.pending + engine.load.others_waiting for engine in engines) / len(engines)
         caches = [self._room.occupancy(engine.id, now) for engine in engines]
         shares = list(map(_share, engines, caches))
-        return Standing(caches, shares, min(shares), min(waiting, QUEUED))
+        emptiest = min(shares)
+        return Standing(caches, shares, emptiest, max(0.0, 1.0 - emptiest), min(waiting, QUEUED))
 
     def of(
         self,
@@ -98,11 +101,13 @@ class Stakes:
             surplus = new_blocks + (share - standing.emptiest - TOLERATED) * capacity
             blocks = pushed_out * cache.wanted_at_end if pushed_out > 0 else 0.0
             if surplus > 0:
-                blocks += CROWDED * min(surplus, max(0.0, 1.0 - standing.emptiest) * capacity)
+                free = standing.free * capacity
+                blocks += CROWDED * (surplus if surplus < free else free)
             room = blocks * engine.namespace.block_size * profile.prefill_per_token
         load = engine.load
-        waiting = max(load.pending + load.others_waiting, standing.waiting)
-        return Stake(room, moving, WORK + STALLED * load.running + waiting)
+        waiting = load.pending + load.others_waiting
+        behind = waiting if waiting > standing.waiting else standing.waiting
+        return Stake(room, moving, WORK + STALLED * load.running + behind)
 
     def record(self, engine: EngineId, blocks: Sequence[BlockHash], held: int, now: float) -> None:
         """A prompt of these blocks goes there, of which the engine holds the first `held`."""
