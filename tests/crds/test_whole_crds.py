@@ -1,10 +1,12 @@
 """Objects of operators against all that their CRDs say, by models that others made from the CRDs: `make crds`.
 
-tests/deploy holds the same objects to the parts that are in use, in a hundredth of the time. For the Gateway API no
-such models are to be had: HTTPRoute and InferencePool are held to those parts only.
+tests/deploy holds the same objects to the parts that are in use, in a hundredth of the time. For the inference
+extension of the Gateway API no such models are to be had: InferencePool is held to those parts only.
 """
 
 import importlib.util
+import json
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -25,6 +27,12 @@ OPERATORS = {
     "PrometheusRule": "cloudcoil.models.prometheus_operator.v1",
     "ClusterPolicy": "cloudcoil.models.kyverno.v1",
 }
+ROUTES = "@kubernetes-models/gateway-api@2.0.0"
+VALIDATE_ROUTES = """
+import { readFileSync } from 'node:fs'
+import { HTTPRoute } from '@kubernetes-models/gateway-api/gateway.networking.k8s.io/v1'
+for (const body of JSON.parse(readFileSync(0, 'utf8'))) new HTTPRoute(body).validate()
+"""
 HYPERPOD = "sagemaker-hyperpod==3.12.0"
 HYPERPOD_MODEL = "sagemaker/hyperpod/inference/config/hp_endpoint_config.py"
 
@@ -51,7 +59,8 @@ def objects() -> list[Mapping[str, Any]]:
     full = subprocess.run(
         [*chart, "--values", str(DEPLOY / "helm" / "full-values.yaml")], capture_output=True, text=True, check=True
     ).stdout
-    texts = [full, *(file.read_text() for file in sorted((DEPLOY / "hyperpod").glob("*.yaml")))]
+    files = [file for folder in ("hyperpod", "gateway-api") for file in sorted((DEPLOY / folder).glob("*.yaml"))]
+    texts = [full, *(file.read_text() for file in files)]
     return [body for text in texts for body in yaml.safe_load_all(text) if body and "kind" in body]
 
 
@@ -82,3 +91,24 @@ def test_the_endpoint_has_all_and_only_what_hyperpods_own_client_knows(tmp_path:
     (endpoint,) = (body for body in objects() if body["kind"] == "InferenceEndpointConfig")
     known = module._HPEndpoint.model_validate(endpoint["spec"]).model_dump(mode="json", exclude_unset=True)
     assert list(left_out(endpoint["spec"], known)) == []
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="Node.js and npm are not installed")
+def test_routes_are_what_the_crd_of_the_gateway_api_asks_for(tmp_path: Path) -> None:
+    """The CRD's own validation, which drops what it does not know; tests/deploy finds that."""
+    routes = [body for body in objects() if body["kind"] == "HTTPRoute"]
+    assert len(routes) == 3
+    npm = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--no-package-lock", ROUTES]
+    subprocess.run(npm, cwd=tmp_path, check=True, capture_output=True)
+    (tmp_path / "validate.mjs").write_text(VALIDATE_ROUTES)
+
+    def validate(bodies: Any) -> subprocess.CompletedProcess[str]:
+        text = json.dumps(bodies)
+        return subprocess.run(
+            ["node", "validate.mjs"], cwd=tmp_path, input=text, capture_output=True, text=True, check=False
+        )
+
+    assert validate(routes).stderr == ""
+    wrong = json.loads(json.dumps(routes[0]))
+    wrong["spec"]["rules"][0]["backendRefs"][0]["port"] = 65_536
+    assert "/spec/rules/0/backendRefs/0/port must be <= 65535" in validate([wrong]).stderr
