@@ -16,7 +16,10 @@ BOOT = 180.0
 
 @dataclass
 class Child:
-    """`python -m gateway ARGUMENTS`. killed: when that was done last, by the loop's clock."""
+    """`python -m gateway ARGUMENTS`. killed, gone: when that was done last and when it was over, by the loop's clock.
+
+    In between it still takes connections.
+    """
 
     name: str
     arguments: Sequence[str]
@@ -24,6 +27,7 @@ class Child:
     ready: str
     log: Path
     killed: float = float("-inf")
+    gone: float = float("-inf")
     back: float = float("-inf")
     """when it answered again"""
     sizes: list[tuple[float, int]] = field(default_factory=list)
@@ -50,10 +54,12 @@ class Child:
 
     async def kill(self) -> None:
         """It dies at once."""
-        self.killed = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        self.killed = loop.time()
         self._signal(signal.SIGKILL)
         assert self._process is not None
         await self._process.wait()
+        self.gone = loop.time()
 
     def freeze(self) -> None:
         """It hangs: connections stay and nothing moves."""

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
@@ -99,14 +100,25 @@ async def stop_valkey(server: Valkey) -> None:
     await asyncio.to_thread(server.answers)
 
 
-def unexplained(failures: Sequence[Failure], killed: Sequence[tuple[float, Child]]) -> list[Failure]:
-    """Failures of requests during which no replica was killed, nor the gateway that they went through."""
+@dataclass(frozen=True)
+class Death:
+    """From when to when a process died."""
+
+    name: str
+    begun: float
+    ended: float
+
+
+def unexplained(failures: Sequence[Failure], deaths: Sequence[Death]) -> list[Failure]:
+    """Failures of requests during which no replica died, nor the gateway that they went through."""
     return [
         failure
         for failure in failures
         if not any(
-            failure.begun <= at <= failure.ended and (child.name == failure.gateway or child.name.startswith("replica"))
-            for at, child in killed
+            failure.begun <= death.ended
+            and death.begun <= failure.ended
+            and (death.name == failure.gateway or death.name.startswith("replica"))
+            for death in deaths
         )
     ]
 
@@ -126,7 +138,7 @@ async def test_nothing_fails_but_what_was_killed_and_the_index_is_right_soon_aft
     if shared:
         faults["the shared index is gone"] = lambda: stop_valkey(shared)
     traffic = Traffic(fleet.gateways, CLIENTS, seed=SEED)
-    killed: list[tuple[float, Child]] = []
+    deaths: list[Death] = []
     loop = asyncio.get_running_loop()
     try:
         await asyncio.gather(*(child.start() for child in fleet.replicas))
@@ -141,7 +153,7 @@ async def test_nothing_fails_but_what_was_killed_and_the_index_is_right_soon_aft
                 turn += 1
                 await asyncio.sleep(1.0)
                 await faults[what]()
-                killed += [(child.killed, child) for child in everybody]
+                deaths += [Death(child.name, child.killed, child.gone) for child in everybody]
                 await asyncio.sleep(0.5)
                 await traffic.pause()
                 elapsed, wrong = await seconds_until_right(
@@ -151,7 +163,7 @@ async def test_nothing_fails_but_what_was_killed_and_the_index_is_right_soon_aft
                     f"{what}: right after {elapsed:.2f} s, {traffic.answered} answered, {len(traffic.failures)} failed"
                 )
                 assert elapsed <= WITHIN, f"{what}: {wrong}"
-                assert not unexplained(traffic.failures, killed)
+                assert not unexplained(traffic.failures, deaths)
                 for gateway in fleet.gateways:
                     gateway.weigh()
                 traffic.resume()
