@@ -42,7 +42,7 @@ class AliasCollector(Collector):
         concurrent = GaugeMetricFamily("model_concurrent_requests", "Requests under way", None, ("model_name",))
         under_way: dict[str, int] = defaultdict(int)
         for engine in self._fleet:
-            under_way[engine.replica.base.id] += engine.load.in_flight
+            under_way[engine.replica.base.id] += engine.load.ours.in_flight
         for model, count in under_way.items():
             concurrent.add_metric((model,), count)
         return concurrent

@@ -98,8 +98,8 @@ class Gateway:
             self._membership.take_in(update)
 
         self._redis = (
-            RedisParts(config.index, self._fleet, index, history, subscriber, take_in, group,
-                       self.metrics.registry, monotonic)
+            RedisParts(config.index, self._fleet, index, history, fresh, config.fresh_lifetime, subscriber, take_in,
+                       group, self.metrics.registry, monotonic)
             if config.index.redis_url else None
         )  # fmt: skip
         self._subscriber = self._redis.streams if self._redis else subscriber(take_in)
@@ -127,7 +127,7 @@ class Gateway:
         self._chooser = Chooser(
             config, self._fleet, index, history, router, self._library, remote, self._executor, random,
             l2.storage if l2 else None, l2.flights if l2 else None, l2.prefetcher if l2 else None, self._redis,
-            shadow,
+            shadow, self._redis.gossip.note if self._redis else None,
         )  # fmt: skip
         check = ParityCheck(client)
         canary = Canary(self._fleet, self._library, check, config.parity_interval, self.metrics, monotonic)

@@ -1,7 +1,7 @@
 """Request body -> prompt -> blocks -> matches -> decision: where the gateway asks the routing core."""
 
 import asyncio
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent.futures import Executor
 from contextlib import suppress
 from functools import partial
@@ -22,13 +22,13 @@ from gateway.prompt.remote import RemoteReader
 from gateway.reading import Reading, chained, read
 from gateway.shadow import Shadow
 from routing.blocks import root_hash
-from routing.decision import Candidate, Decision, Matched, Prompt, RouteRequest
-from routing.fleet import Engine, Fleet
+from routing.decision import Candidate, Decision, Prompt, RouteRequest
+from routing.fleet import Fleet
 from routing.flights import Flights, unstored_start
 from routing.history import RouteHistory
 from routing.index import PrefixIndex
 from routing.policies import POLICIES, Policy, PrefixSource, policy_named
-from routing.pricing import Matches
+from routing.pricing import Matches, matched
 from routing.router import Router
 from routing.shared import SharedPrefix
 from routing.types import BlockHash, EngineId, Namespace, PrefixMatch, ReplicaId
@@ -80,7 +80,9 @@ class Chooser:
         prefetcher: Prefetcher | None = None,
         shared_index: SharedIndex | None = None,
         shadow: Shadow | None = None,
+        tell: Callable[[Decision], None] | None = None,
     ) -> None:
+        """tell: lets other gateways know of a decision."""
         self._fleet = fleet
         self._index = index
         self._history = history
@@ -94,6 +96,7 @@ class Chooser:
         self._prefetcher = prefetcher
         self._shared_index = shared_index
         self._shadow = shadow
+        self._tell = tell
         self._miscounted: set[str] = set()
         self._secret = config.hash_secret.encode()
         self._policies: dict[str, Policy] = {name: policy(random) for name, policy in POLICIES.items()}
@@ -203,6 +206,8 @@ class Chooser:
         if self._flights and request.replica is None:
             request = request._replace(replica=self._flights.follow(start, now))
         decision = self._router.route(request, matches, policy, now, excluding, shared)
+        if self._tell:
+            self._tell(decision)
         if self._flights:
             self._flights.begin(start, decision.engine, now)
         if self._prefetcher is not None and decision.l2_tokens and len(tokens) == 1:
@@ -215,7 +220,7 @@ class Chooser:
             for prompt in request.prompts:
                 self._history.record(decision.engine, prompt.chains.get(engine.namespace, ()), now)
         if matches and by_events:
-            return decision._replace(matched=_matched(engine, request.prompts, matches))
+            return decision._replace(matched=matched(engine, request.prompts, matches))
         return decision
 
     def _remembered(self, chain: Sequence[BlockHash], policy: Policy) -> Mapping[EngineId, PrefixMatch]:
@@ -235,13 +240,3 @@ class Chooser:
         # A policy of its own, so that asking does not take somebody's turn.
         chosen, reason = type(policy)(self._random).choose(candidates, reading.route.session)
         return list(candidates), chosen, reason
-
-
-def _matched(engine: Engine, prompts: Sequence[Prompt], matches: Matches) -> Matched | None:
-    """What the index said of the request at this engine, where its answer can tell whether that is so."""
-    if len(prompts) != 1 or not prompts[0].whole or engine.id not in matches[0]:
-        return None
-    size = engine.namespace.block_size
-    blocks = prompts[0].chains.get(engine.namespace, ())
-    in_gpu = min(matches[0][engine.id].l0, len(blocks), prompts[0].reusable // size)
-    return Matched(blocks, size, max(0, in_gpu - engine.recomputed_blocks))

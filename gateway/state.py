@@ -75,7 +75,7 @@ class StateCollector(Collector):
         blocks = GaugeMetricFamily("kvgate_index_blocks", "Blocks held, as events tell", None, (*_ENGINE, "tier"))
         for engine in self._fleet:
             labels = (engine.id.replica, str(engine.id.rank))
-            in_flight.add_metric(labels, engine.load.in_flight)
+            in_flight.add_metric(labels, engine.load.ours.in_flight)
             waiting.add_metric(labels, engine.load.report.waiting)
             running.add_metric(labels, engine.load.report.running)
             for tier in INDEXED_TIERS:

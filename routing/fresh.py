@@ -43,6 +43,13 @@ class FreshRoutes:
             credits.update(dict.fromkeys(blocks, until))
             self._queue.append((until, engine, blocks))
 
+    def hear(self, engine: EngineId, blocks: Sequence[BlockHash], until: float, now: float) -> None:
+        """Another gateway has sent a prompt there of which these blocks are new. They count until then at the most."""
+        self._expire(now)
+        credits = self._until.setdefault(engine, {})
+        credits.update((block, until) for block in blocks if credits.get(block, 0.0) < until)
+        self._queue.append((until, engine, blocks))
+
     def extend(self, engine: EngineId, blocks: Sequence[BlockHash], depth: int, now: float) -> int:
         """How many leading blocks the engine has, given that it holds `depth` of them. Returns at least `depth`."""
         credits = self._until.get(engine)

@@ -1,4 +1,4 @@
-"""How busy an engine is: what we have in flight there, exactly, and what others have there, as the engine reports."""
+"""How busy an engine is: what gateways have in flight there, ours exactly, and what others have, as it reports."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -20,12 +20,28 @@ class Mark(NamedTuple):
     begun: int
 
 
-@dataclass(slots=True)
-class EngineLoad:
-    """Changed by leases and reports; read by policies and the cost model."""
+class UnderWay(NamedTuple):
+    """Requests that have not ended, in the terms of `EngineLoad`."""
 
     in_flight: int = 0
-    """requests of ours that have not ended"""
+    pending: int = 0
+    pending_tokens: int = 0
+    pending_pairs: int = 0
+    context_tokens: int = 0
+
+
+NOTHING_UNDER_WAY = UnderWay()
+
+
+@dataclass(slots=True)
+class EngineLoad:
+    """Changed by leases, reports and other gateways; read by policies and the cost model.
+
+    Requests of gateways that tell of theirs are counted as ours are.
+    """
+
+    in_flight: int = 0
+    """requests of ours that have not ended, and of gateways that tell of theirs"""
     pending: int = 0
     """those of them without a first token yet"""
     pending_tokens: int = 0
@@ -35,7 +51,9 @@ class EngineLoad:
     context_tokens: int = 0
     """prompt tokens of the ones that are past their first token"""
     begun: int = 0
-    """requests of ours so far"""
+    """requests of both so far"""
+    elsewhere: UnderWay = NOTHING_UNDER_WAY
+    """of all these, what other gateways have told of"""
     report: Report = field(default_factory=Report)
     others_running: int = 0
     """requests that run there and are not ours, as last reported"""
@@ -48,6 +66,28 @@ class EngineLoad:
     def running(self) -> int:
         """Requests that are decoding there."""
         return self.in_flight - self.pending + self.others_running
+
+    @property
+    def ours(self) -> UnderWay:
+        """What this gateway has there."""
+        told = self.elsewhere
+        return UnderWay(
+            self.in_flight - told.in_flight,
+            self.pending - told.pending,
+            self.pending_tokens - told.pending_tokens,
+            self.pending_pairs - told.pending_pairs,
+            self.context_tokens - told.context_tokens,
+        )
+
+    def hear(self, elsewhere: UnderWay) -> None:
+        """All that other gateways have there, in place of what they had."""
+        before, self.elsewhere = self.elsewhere, elsewhere
+        self.begun += max(0, elsewhere.in_flight - before.in_flight)
+        self.in_flight += elsewhere.in_flight - before.in_flight
+        self.pending += elsewhere.pending - before.pending
+        self.pending_tokens += elsewhere.pending_tokens - before.pending_tokens
+        self.pending_pairs += elsewhere.pending_pairs - before.pending_pairs
+        self.context_tokens += elsewhere.context_tokens - before.context_tokens
 
     def mark(self) -> Mark:
         """To be taken before a report is asked for."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from routing.cost import predict
-from routing.decision import Candidate, Prompt, RouteRequest
+from routing.decision import Candidate, Matched, Prompt, RouteRequest
 from routing.fit import SpeedFit
 from routing.fleet import Engine
 from routing.fresh import FreshRoutes
@@ -144,3 +144,13 @@ class Pricing:
             if in_any < continued:
                 left += continued
         return _Found(l0, l1, l2, loading_l2, new_blocks, left)
+
+
+def matched(engine: Engine, prompts: Sequence[Prompt], matches: Matches) -> Matched | None:
+    """What the index said of the request at this engine, where its answer can tell whether that is so."""
+    if len(prompts) != 1 or not prompts[0].whole or engine.id not in matches[0]:
+        return None
+    size = engine.namespace.block_size
+    blocks = prompts[0].chains.get(engine.namespace, ())
+    in_gpu = min(matches[0][engine.id].l0, len(blocks), prompts[0].reusable // size)
+    return Matched(blocks, size, max(0, in_gpu - engine.recomputed_blocks))

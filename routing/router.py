@@ -71,6 +71,8 @@ class Router:
         """
         candidates = self.candidates(request, matches, now, excluding, shared)
         chosen, reason = policy.choose(candidates, request.session)
+        reusable = self._reusable(chosen.engine, request.prompts) if matches else 0
+        credited, unheld = self._credit(chosen.engine, request.prompts, matches, now) if matches else ((), ())
         decision = Decision(
             engine=chosen.engine,
             policy=policy.name,
@@ -82,8 +84,9 @@ class Router:
             candidates=candidates,
             l2_tokens=chosen.l2,
             factor=self._fit.factor(chosen.engine),
-            reusable_tokens=self._reusable(chosen.engine, request.prompts) if matches else 0,
-            credited=self._credit(chosen.engine, request.prompts, matches, now) if matches else (),
+            credited=credited,
+            unheld=unheld,
+            reusable_tokens=reusable,
         )
         if matches:
             self._mean_new_tokens += 0.05 * (decision.new_tokens - self._mean_new_tokens)
@@ -135,15 +138,20 @@ class Router:
         )
         return sum(min(found, most) * size for found, most in seen)
 
-    def _credit(self, id: EngineId, prompts: Sequence[Prompt], matches: Matches, now: float) -> Sequence[BlockHash]:
+    def _credit(
+        self, id: EngineId, prompts: Sequence[Prompt], matches: Matches, now: float
+    ) -> tuple[Sequence[BlockHash], Sequence[BlockHash]]:
+        """Returns all blocks, and those that the engine was not known to hold."""
         engine = self._fleet.get(id)
         assert engine is not None
         credited: list[BlockHash] = []
+        unheld: list[BlockHash] = []
         for prompt, match in zip(prompts, matches, strict=True):
             blocks = prompt.chains.get(engine.namespace, ())
             held = match.get(id, NOTHING_HELD).l0
             credited += blocks
+            unheld += blocks[held:]
             self._stakes.record(id, blocks, held, now)
             self._seen.record(blocks)
         self._fresh.credit(id, credited)
-        return credited
+        return credited, unheld

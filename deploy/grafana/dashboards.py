@@ -186,6 +186,10 @@ REPLICAS = [
         Panel("Who takes in whose events", "short", [
             ("count by (pod) (kvgate_index_owned{$gate} == 1)", "{{pod}}"),
         ]),
+        Panel("Other gateways", "short", [
+            ("kvgate_gossip_gateways{$gate}", "{{pod}} hears"),
+            ("sum by (kind) (rate(kvgate_gossip_total{$gate}[$__rate_interval]))", "words {{kind}}/s"),
+        ]),
         Panel("Lag", "short", [(seen("kvgate_kv_sequence_lag", "replica, engine"), "{{replica}}/{{engine}}")]),
         Panel("Since the last event", "s", [
             ("min by (replica, engine) (kvgate_kv_last_event_age_seconds{$gate})", "{{replica}}/{{engine}}"),

@@ -71,7 +71,7 @@ def create_admin(
                 "model": engine.namespace.model,
                 "block_size": engine.namespace.block_size,
                 "blocks": {tier.name: index.held(engine.id, tier) for tier in INDEXED_TIERS},
-                "in_flight": engine.load.in_flight,
+                "in_flight": engine.load.ours.in_flight,
             }
             for engine in fleet
             if replica in (None, engine.id.replica)

@@ -22,5 +22,7 @@ class IndexConfig(Section):
     """seconds after which another gateway takes over the event streams of one that is silent"""
     retry: Seconds = 0.25
     """seconds between two attempts to reach a Redis that is down"""
+    tell_interval: Seconds = 0.03
+    """seconds between two words in which gateways that share a Redis tell each other what they have under way"""
     forget: Seconds = 60.0
     """seconds after which an engine that no gateway follows is forgotten"""

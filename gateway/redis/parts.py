@@ -11,17 +11,21 @@ from uuid import uuid4
 from prometheus_client import CollectorRegistry
 
 from gateway.config import IndexConfig
+from gateway.fleet.others import Others
 from gateway.kv.subscriber import Subscriber
 from gateway.kv.update import Update
 from gateway.redis.connect import connect
+from gateway.redis.gossip import Gossip
 from gateway.redis.health import Health
 from gateway.redis.lookup import Found, Lookup
 from gateway.redis.ownership import Ownership
 from gateway.redis.redis_index import EngineRecord, RedisIndex
 from gateway.redis.state import SharedIndexCollector
 from routing.fleet import Fleet
+from routing.fresh import FreshRoutes
 from routing.history import RouteHistory
 from routing.index import INDEXED_TIERS, PrefixIndex
+from routing.load import UnderWay
 from routing.types import BlockHash, EngineId, Namespace, Tier
 
 logger = logging.getLogger(__name__)
@@ -43,13 +47,15 @@ class RedisParts:
         fleet: Fleet,
         local: PrefixIndex,
         history: RouteHistory,
+        fresh: FreshRoutes,
+        fresh_lifetime: float,
         make_subscriber: Callable[[Callable[[Update], None]], Subscriber],
         deliver: Callable[[Update], None],
         group: asyncio.TaskGroup,
         registry: CollectorRegistry,
         now: Callable[[], float],
     ) -> None:
-        """now: seconds, monotonic."""
+        """fresh_lifetime: of credits in `fresh`, seconds. now: seconds, monotonic."""
         self._fleet = fleet
         self._local = local
         self._history = history
@@ -61,11 +67,12 @@ class RedisParts:
         index = RedisIndex(self._client, settings.key_prefix)
         self.health = Health(now)
         self.lookup = Lookup(index, self.health, deadline, self._spawn, self._known_here)
+        name = f"{gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
         self.streams = Ownership(
             index,
             self.health,
             local,
-            f"{gethostname()}:{os.getpid()}:{uuid4().hex[:8]}",
+            name,
             make_subscriber,
             deliver,
             self._notice,
@@ -75,8 +82,19 @@ class RedisParts:
             deadline=deadline,
             forget=settings.forget,
         )
-        registry.register(SharedIndexCollector(self.health, self.streams.owned))
-        self._competing = self._spawn(self.streams.run())
+        others = Others(fleet, fresh, history, now)
+        self.gossip = Gossip(
+            self._client,
+            f"{settings.key_prefix}gossip",
+            name,
+            others,
+            self._under_way,
+            lifetime=fresh_lifetime,
+            interval=settings.tell_interval,
+            retry=settings.retry,
+        )
+        registry.register(SharedIndexCollector(self.health, self.streams.owned, self.gossip, others))
+        self._running = [self._spawn(part()) for part in (self.streams.run, self.gossip.tell, self.gossip.listen)]
 
     async def match(self, chains: Sequence[tuple[Namespace, Sequence[BlockHash]]]) -> Sequence[Found]:
         """How long a prefix of each chain each engine holds, or what is known of it here. Never fails."""
@@ -99,15 +117,20 @@ class RedisParts:
 
     async def close(self) -> None:
         """Give all leases back and stop."""
-        self._competing.cancel()
+        for task in self._running:
+            task.cancel()
         try:
             async with asyncio.timeout(_HAND_OVER):
                 await self.streams.hand_over()
+                await self.gossip.leave()
         except TimeoutError:
             logger.warning("leases were not given back in time; they expire")
         for task in self._tasks:
             task.cancel()
         await self._client.aclose()
+
+    def _under_way(self) -> Mapping[EngineId, UnderWay]:
+        return {engine.id: ours for engine in self._fleet if (ours := engine.load.ours).in_flight}
 
     def _known_here(self, blocks: Sequence[BlockHash]) -> Found:
         """What the streams that are followed here tell, and of the other engines what was sent there."""

@@ -6,6 +6,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from gateway.fleet.others import Others
+from gateway.redis.gossip import Gossip
 from gateway.redis.health import Health
 from routing.types import EngineId
 
@@ -13,9 +15,13 @@ from routing.types import EngineId
 class SharedIndexCollector(Collector):
     """The state of the shared index as seen from this process."""
 
-    def __init__(self, health: Health, owned: Callable[[], frozenset[EngineId]]) -> None:
+    def __init__(
+        self, health: Health, owned: Callable[[], frozenset[EngineId]], gossip: Gossip, others: Others
+    ) -> None:
         self._health = health
         self._owned = owned
+        self._gossip = gossip
+        self._others = others
 
     def collect(self) -> Iterable[Metric]:
         """One family for each metric."""
@@ -29,4 +35,12 @@ class SharedIndexCollector(Collector):
         )
         for engine in sorted(self._owned()):
             owned.add_metric((engine.replica, str(engine.rank)), 1)
-        return (state, outages, owned)
+        words = CounterMetricFamily(
+            "kvgate_gossip", "Words exchanged with other gateways: told, heard, unreadable", None, ("kind",)
+        )
+        gossip = self._gossip
+        for kind, count in (("told", gossip.told), ("heard", gossip.heard), ("unreadable", gossip.unreadable)):
+            words.add_metric((kind,), count)
+        others = GaugeMetricFamily("kvgate_gossip_gateways", "Other gateways heard lately")
+        others.add_metric((), len(self._others))
+        return (state, outages, owned, words, others)

@@ -71,3 +71,26 @@ def test_an_engine_that_left_has_no_credit_even_after_it_comes_back() -> None:
     assert fresh.extend(A, CHAIN, 0, now=1.1) == 0
     fresh.credit(A, CHAIN[:1])
     assert fresh.extend(A, CHAIN, 0, now=12.1) == 1
+
+
+def test_what_another_gateway_sent_counts_until_it_said() -> None:
+    fresh = FreshRoutes(2.0)
+    fresh.hear(A, CHAIN[2:], until=13.0, now=10.0)
+    assert fresh.extend(A, CHAIN, 2, now=12.9) == 6
+    assert fresh.extend(A, CHAIN, 2, now=13.0) == 2
+    fresh.began(B, CHAIN, now=13.0)
+    assert A not in fresh
+
+
+def test_what_another_gateway_sent_does_not_end_a_credit_of_ours() -> None:
+    fresh = FreshRoutes(2.0)
+    fresh.credit(A, CHAIN)
+    fresh.hear(A, CHAIN, until=13.0, now=10.0)
+    assert fresh.extend(A, CHAIN, 0, now=60.0) == 6
+
+
+def test_an_event_that_speaks_of_what_another_gateway_sent_ends_its_credit() -> None:
+    fresh = FreshRoutes(2.0)
+    fresh.hear(A, CHAIN, until=13.0, now=10.0)
+    fresh.settle(A, CHAIN)
+    assert fresh.extend(A, CHAIN, 0, now=10.0) == 0

@@ -15,6 +15,7 @@ from gateway.kv.subscriber import Subscriber
 from gateway.kv.update import Update
 from gateway.redis.parts import RedisParts
 from routing.fleet import Fleet
+from routing.fresh import FreshRoutes
 from routing.history import RouteHistory
 from routing.index import PrefixIndex
 from routing.types import BlockHash, EngineId, Namespace, PrefixMatch, ReplicaId
@@ -58,8 +59,8 @@ async def shared_gateway(url: str, *, lease: float = 1.0) -> AsyncIterator[Share
             return Subscriber(loop, deliver, SECRET)
 
         parts = RedisParts(
-            IndexConfig(redis_url=url, lease=lease, deadline_ms=200), Fleet(), local, history, make,
-            lambda update: gateway.deliver(update), group, CollectorRegistry(), loop.time,
+            IndexConfig(redis_url=url, lease=lease, deadline_ms=200), Fleet(), local, history,
+            FreshRoutes(2.0), 2.0, make, lambda update: gateway.deliver(update), group, CollectorRegistry(), loop.time,
         )  # fmt: skip
         gateway = SharedGateway(parts, local, history)
         yield gateway
