@@ -21,18 +21,20 @@ def prefix_matches(runs: Iterable[tuple[int, int]], taken: int, length: int) -> 
     for depth, mask in runs:
         left = in_gpu & ~mask
         if left:
-            gpu_ends.append((left, depth))
             in_gpu ^= left
+            if depth:
+                gpu_ends.append((left, depth))
         left = in_any & ~(mask | mask >> 1)
         if left:
-            any_ends.append((left, depth))
             in_any ^= left
+            if depth:
+                any_ends.append((left, depth))
             if not in_any:
                 break
     gpu_ends.append((in_gpu, length))
     any_ends.append((in_any, length))
     l0 = _by_slot(gpu_ends)
-    return {slot: PrefixMatch(l0[slot], count) for slot, count in _by_slot(any_ends).items() if count}
+    return {slot: PrefixMatch(l0.get(slot, 0), count) for slot, count in _by_slot(any_ends).items() if count}
 
 
 def _by_slot(ends: Sequence[tuple[int, int]]) -> dict[int, int]:

@@ -3,10 +3,11 @@
 Reading never depends on who writes. Writing is for who has the lease of an engine's event stream (`tenure`).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple, cast
 
+from gateway.redis.looks import Look, Search, Seen, Table
 from gateway.redis.names import base, engine_id, engine_name, pack
 from gateway.redis.scripts import (
     GATEWAYS,
@@ -20,19 +21,11 @@ from gateway.redis.scripts import (
     run,
     translated,
 )
-from routing.prefixes import BITS, prefix_matches
+from routing.prefixes import BITS
 from routing.types import BlockHash, EngineId, PrefixMatch
 
 _PAGE = 500
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """Which engine has which slot."""
-
-    version: bytes
-    engines: Mapping[int, EngineId]
-    taken: int
+_NO_TABLE = Table(b"", {}, 0)
 
 
 class EngineRecord(NamedTuple):
@@ -65,41 +58,34 @@ class RedisIndex:
     def __init__(self, client: Client, prefix: str) -> None:
         self.client = client
         self._prefix = prefix
-        self._tables: dict[str, _Table] = {}
+        self._tables: dict[str, Table] = {}
 
     def base(self, model: str) -> str:
         """What all keys of this model begin with."""
         return base(self._prefix, model)
 
-    async def match(self, model: str, blocks: Sequence[BlockHash]) -> dict[EngineId, PrefixMatch]:
+    async def match(self, model: str, blocks: Sequence[BlockHash]) -> Mapping[EngineId, PrefixMatch]:
         """How long a prefix of `blocks` each engine holds; engines that hold nothing are absent.
 
         Raises RedisIndexError.
         """
-        if not blocks:
-            return {}
-        return self.read_match(model, len(blocks), await run(self.client, MATCH, *self.question(model, blocks)))
 
-    def question(self, model: str, blocks: Sequence[BlockHash]) -> tuple[str, bytes, bytes]:
-        """Key and arguments of script `match`. blocks: at least one."""
-        key = base(self._prefix, model)
-        table = self._tables.get(key)
-        return key, table.version if table else b"", pack(blocks)
+        search = Search(blocks)
+        while search.look:
+            (seen,) = await self.look(model, [search.look])
+            search.saw(seen)
+        return search.found
 
-    def read_match(self, model: str, length: int, answer: object) -> dict[EngineId, PrefixMatch]:
-        """The answer to `question` for a chain of `length` blocks. Raises RedisIndexError if it is an exception."""
-        if isinstance(answer, Exception):
-            raise translated(answer) from answer
-        version, table, *places = cast(list[object], answer)
+    async def look(self, model: str, looks: Sequence[Look]) -> Sequence[Seen]:
+        """What each of the looks finds, all at the same time. Raises RedisIndexError."""
         key = base(self._prefix, model)
-        if table is not None:
-            self._tables[key] = _table(cast(bytes, version), cast(list[bytes], table))
-        known = self._tables.get(key)
-        if known is None or known.version != version:
-            # Another answer of the same time brought a newer table; this one's slots may be others' by now.
-            return {}
-        found = prefix_matches(_runs(places), known.taken, length)
-        return {known.engines[slot]: match for slot, match in found.items()}
+        table = self._tables.get(key, _NO_TABLE)
+        blocks = pack(chain.from_iterable(look.blocks for look in looks))
+        shapes = pack(chain.from_iterable((len(look.blocks), look.stride) for look in looks))
+        version, rows, *flat = await run(self.client, MATCH, key, table.version, blocks, shapes)
+        if rows is not None:
+            table = self._tables[key] = _table(version, rows)
+        return [Seen(runs, table) for runs in _runs(flat, looks)]
 
     async def gateways(self, gateway: str, millis: int) -> Sequence[str]:
         """Say that a gateway is there for so long. Returns all that are. 0: it leaves. Raises RedisIndexError."""
@@ -143,14 +129,21 @@ def _ids(names: Sequence[bytes]) -> frozenset[EngineId]:
     return frozenset(engine_id(name.decode()) for name in names)
 
 
-def _table(version: bytes, flat: Sequence[bytes]) -> _Table:
+def _table(version: bytes, flat: Sequence[bytes]) -> Table:
     engines = {int(slot): engine_id(name.decode()) for slot, name in zip(flat[::2], flat[1::2], strict=True)}
-    return _Table(version, engines, sum(1 << (slot * BITS) for slot in engines))
+    return Table(version, engines, sum(1 << (slot * BITS) for slot in engines))
 
 
-def _runs(places: Sequence[object]) -> Iterator[tuple[int, int]]:
-    for depth, bitmap in zip(places[::2], places[1::2], strict=True):
-        yield cast(int, depth), int.from_bytes(cast(bytes, bitmap), "little")
+def _runs(flat: Sequence[object], looks: Sequence[Look]) -> Sequence[Sequence[tuple[int, int]]]:
+    """As script `match` tells them -> in order, of each look."""
+    found: list[list[tuple[int, int]]] = []
+    begin = end = 0
+    for index, bitmap in sorted(zip(cast(Sequence[int], flat[::2]), cast(Sequence[bytes], flat[1::2]), strict=True)):
+        if index == end:
+            begin, end = index, index + len(looks[len(found)].blocks)
+            found.append([])
+        found[-1].append((index - begin, int.from_bytes(bitmap, "little")))
+    return found
 
 
 __all__ = ["EngineRecord", "RedisIndex", "RedisIndexError", "Round"]

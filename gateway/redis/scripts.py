@@ -1,6 +1,5 @@
 """The Lua scripts, and how they are run: each is one step that nothing else comes between."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha1
 from importlib.resources import files
@@ -62,14 +61,3 @@ def translated(exc: Exception) -> RedisIndexError:
     if isinstance(exc, ResponseError) and str(exc).startswith("FENCED"):
         return Fenced(str(exc))
     return RedisIndexError(f"{type(exc).__name__}: {exc}")
-
-
-async def run_together(client: Redis, script: Script, calls: Sequence[Sequence[Argument]]) -> list[Any]:
-    """Run a script once for each list of key and arguments, in one exchange. Exceptions are among the answers."""
-    pipeline = client.pipeline(transaction=False)
-    for key, *arguments in calls:
-        pipeline.execute_command("EVALSHA", script.sha, 1, key, *arguments)
-    try:
-        return await pipeline.execute(raise_on_error=False)
-    except (RedisError, OSError) as exc:
-        raise translated(exc) from exc

@@ -1,7 +1,7 @@
 """One face for both indexes, so that one suite holds for both."""
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from redis.asyncio import Redis, RedisCluster
@@ -29,7 +29,7 @@ class IndexUnderTest(Protocol):
     async def apply(self, engine: EngineId, ledger: Ledger, changes: Sequence[Change]) -> None:
         """Take in what the ledger derived."""
 
-    async def match(self, blocks: Sequence[BlockHash]) -> dict[EngineId, PrefixMatch]:
+    async def match(self, blocks: Sequence[BlockHash]) -> Mapping[EngineId, PrefixMatch]:
         """As `PrefixIndex.match`."""
         ...
 
@@ -58,7 +58,7 @@ class Memory:
     async def apply(self, engine: EngineId, ledger: Ledger, changes: Sequence[Change]) -> None:
         self._index.apply(engine, changes)
 
-    async def match(self, blocks: Sequence[BlockHash]) -> dict[EngineId, PrefixMatch]:
+    async def match(self, blocks: Sequence[BlockHash]) -> Mapping[EngineId, PrefixMatch]:
         return self._index.match(blocks)
 
     async def forget(self, engine: EngineId) -> None:
@@ -99,7 +99,7 @@ class Shared:
         batch.add(changes, ledger.entries(), position, lambda tier: self._mirror.blocks(engine, tier))
         await self._tenures[engine].apply(batch, most=8)
 
-    async def match(self, blocks: Sequence[BlockHash]) -> dict[EngineId, PrefixMatch]:
+    async def match(self, blocks: Sequence[BlockHash]) -> Mapping[EngineId, PrefixMatch]:
         return await self._index.match(MODEL, blocks)
 
     async def forget(self, engine: EngineId) -> None:
