@@ -1,4 +1,8 @@
-"""KV events as values: what an engine says of its cache, whatever the wire form was."""
+"""KV events as values: what an engine says of its cache, whatever the wire form was.
+
+Nobody changes one that is made. Those of which there are thousands a second are not frozen, because a frozen dataclass
+takes several times as long to make.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +20,7 @@ class BlockExtras:
     """digest of prompt embeddings, empty for tokens"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BlockStored:
     """Blocks that follow one another were put into a tier.
 
@@ -47,7 +51,7 @@ class BlockStored:
     """the block's identity holds tokens after it too, as under EAGLE and MTP"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BlockRemoved:
     """Blocks left a tier."""
 

@@ -1,6 +1,6 @@
 """How many copies of each block an engine holds, by tier and KV-cache group."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from routing.books import Books, Copies
 from routing.types import BlockHash, EngineHash, Tier
@@ -74,16 +74,14 @@ class Holdings:
     def judges(self, group: int) -> bool:
         return group in self._judged
 
-    def without(self, names: Mapping[EngineHash, BlockHash], hashes: Iterable[EngineHash]) -> Sequence[EngineHash]:
-        """Those of `hashes` whose named block no group holds in any tier; what has no name is left out."""
-        places = list(self._copies.values())
-        if len(places) == 1:
-            (copies,) = places
-            return [hash_ for hash_ in hashes if (block := names.get(hash_)) is not None and block not in copies]
+    def without(self, names: Mapping[EngineHash, BlockHash], hashes: Collection[EngineHash]) -> Collection[EngineHash]:
+        """Those of `hashes` whose block no group holds in any tier, or that have no name."""
+        places = self._copies.values()
+        blocks = list(map(names.get, hashes))
+        if all(copies.keys().isdisjoint(blocks) for copies in places):
+            return hashes
         return [
-            hash_
-            for hash_ in hashes
-            if (block := names.get(hash_)) is not None and not any(block in copies for copies in places)
+            hash_ for hash_, block in zip(hashes, blocks, strict=True) if not any(block in copies for copies in places)
         ]
 
     def has(self, tier: Tier, group: int, block: BlockHash) -> bool:
@@ -113,17 +111,14 @@ class Holdings:
         copies = self._copies.get((tier, group))
         if copies is None:
             return []
-        count = copies.get
+        take = copies.pop
         last: list[BlockHash] = []
         for block in blocks:
-            present = count(block)
-            if present is None:
-                continue
-            if present > 1:
-                copies[block] = present - 1
-            else:
-                del copies[block]
+            present = take(block, 0)
+            if present == 1:
                 last.append(block)
+            elif present:
+                copies[block] = present - 1
         return self._in_other_groups(tier, group, last)
 
     def wipe(self, tier: Tier) -> None:

@@ -1,8 +1,7 @@
 """An engine's names for blocks -> ours."""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
-from typing import cast
+from collections.abc import Collection, Iterable, Sequence
 
 from routing.books import Books, Entries, Traits
 from routing.holdings import Holdings
@@ -32,9 +31,10 @@ class Names(dict[EngineHash, BlockHash]):
 
     def look_up(self, hashes: Sequence[EngineHash]) -> tuple[list[BlockHash], list[EngineHash]]:
         """Our names of those that have one, and the others."""
-        found = list(map(self.get, hashes))
-        if None not in found:
-            return cast(list[BlockHash], found), []
+        try:
+            return list(map(self.__getitem__, hashes)), []
+        except KeyError:
+            found = list(map(self.get, hashes))
         nameless = [hash_ for hash_, block in zip(hashes, found, strict=True) if block is None]
         return [block for block in found if block is not None], nameless
 
@@ -43,7 +43,7 @@ class Names(dict[EngineHash, BlockHash]):
         if self._journal is not None:
             self._journal.touch(hashes)
 
-    def retire(self, hashes: Iterable[EngineHash], holdings: Holdings) -> None:
+    def retire(self, hashes: Collection[EngineHash], holdings: Holdings) -> None:
         """Forget names of blocks that are gone: at once, or the oldest ones of those remembered."""
         if self.offloads:
             gone = self._gone

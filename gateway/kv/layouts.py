@@ -1,18 +1,17 @@
 """The layouts of KV-event payloads, as msgspec types. Fields that one does not have keep their default."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
-Token = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
 Hash = int | bytes
 
 
 class Stored(msgspec.Struct, tag="BlockStored", gc=False):
     block_hashes: list[Hash]
     parent_block_hash: Hash | None = None
-    token_ids: list[Token] = []
+    token_ids: list[int] = []
     block_size: int = 0
     lora_id: int | None = None
     medium: str | None = None

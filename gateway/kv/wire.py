@@ -9,7 +9,8 @@ Other producers send one event without a batch around it. What is newer than thi
 are skipped, unknown kinds and media counted.
 """
 
-from collections import Counter
+from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -70,13 +71,16 @@ def decode(payload: bytes) -> Batch:
             batch = decode_rows(payload)
         except msgspec.DecodeError:
             return _decode_loosely(payload)
-    ignored: Counter[str] = Counter()
-    return Batch(batch.ts, batch.rank, _events(batch.events, ignored), ignored)
+    ignored: defaultdict[str, int] = defaultdict(int)
+    try:
+        return Batch(batch.ts, batch.rank, _events(batch.events, ignored), ignored)
+    except OverflowError as exc:
+        raise WireError(str(exc)) from exc
 
 
 def _decode_loosely(payload: bytes) -> Batch:
     """As `decode`, event by event: unknown kinds among known ones, bigrams, events without a batch."""
-    ignored: Counter[str] = Counter()
+    ignored: defaultdict[str, int] = defaultdict(int)
     ts, rank = 0.0, None
     try:
         content: Any = msgspec.msgpack.decode(payload)
@@ -88,12 +92,12 @@ def _decode_loosely(payload: bytes) -> Batch:
             case _:
                 raise WireError("neither a batch nor an event")
         known = [event for item in items if (event := _known(item, ignored)) is not None]
-    except (msgspec.DecodeError, RecursionError) as exc:
+        return Batch(float(ts), rank, _events(known, ignored), ignored)
+    except (msgspec.DecodeError, RecursionError, OverflowError) as exc:
         raise WireError(str(exc)) from exc
-    return Batch(float(ts), rank, _events(known, ignored), ignored)
 
 
-def _known(item: Any, ignored: Counter[str]) -> Event | None:
+def _known(item: Any, ignored: defaultdict[str, int]) -> Event | None:
     match item:
         case {"type": str(kind)}:
             layouts = MAPS
@@ -123,20 +127,21 @@ def _are_pairs(tokens: Any) -> bool:
 def _merged(items: Iterable[Event]) -> list[Event]:
     """Neighbouring removals from one place as one: the GPU pool sends an event a block, up to thousands in a batch."""
     merged: list[Event] = []
-    run: Removed | None = None
+    hashes: list[Hash] | None = None
+    medium = group = None
     for item in items:
         if not isinstance(item, Removed):
-            run = None
-        elif run is not None and item.medium == run.medium and item.group_idx == run.group_idx:
-            run.block_hashes += item.block_hashes
+            hashes = None
+        elif hashes is not None and item.medium == medium and item.group_idx == group:
+            hashes += item.block_hashes
             continue
         else:
-            run = item
+            hashes, medium, group = item.block_hashes, item.medium, item.group_idx
         merged.append(item)
     return merged
 
 
-def _events(items: Iterable[Event], ignored: Counter[str]) -> list[KVEvent | ChunkStored]:
+def _events(items: Iterable[Event], ignored: defaultdict[str, int]) -> list[KVEvent | ChunkStored]:
     events: list[KVEvent | ChunkStored] = []
     for item in _merged(items):
         if isinstance(item, Cleared):
@@ -170,7 +175,7 @@ def _chunk(item: Stored) -> ChunkStored:
     return ChunkStored(
         hash=_hash(item.block_hashes[0]),
         parent=None if parent is None else _hash(parent),
-        tokens=item.token_ids[: item.block_size],  # inside the engine it sends one token too many
+        tokens=_packed(item.token_ids[: item.block_size]),  # inside the engine it sends one token too many
         from_server=item.medium == "CPU",
     )
 
@@ -187,7 +192,7 @@ def _stored(item: Stored, tier: Tier) -> BlockStored:
     return BlockStored(
         hashes=_hashes(item.block_hashes),
         parent=None if parent is None else _hash(parent),
-        tokens=item.token_ids,
+        tokens=_packed(item.token_ids),
         block_size=item.block_size,
         tier=tier,
         adapter=item.lora_name or (f"#{item.lora_id}" if item.lora_id is not None else None),
@@ -200,9 +205,15 @@ def _stored(item: Stored, tier: Tier) -> BlockStored:
     )
 
 
+def _packed(tokens: list[int]) -> Sequence[int]:
+    """As they are hashed. Raises OverflowError for an id outside [0, 2**32)."""
+    return array("I", tokens)
+
+
 def _hashes(hashes: list[Hash]) -> list[EngineHash]:
+    whole = cast(list[int], hashes)
     try:
-        if not hashes or min(cast(list[int], hashes)) >= 0:
+        if not whole or min(whole) >= 0:
             return cast(list[EngineHash], hashes)
     except TypeError:
         pass

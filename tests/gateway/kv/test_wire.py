@@ -1,5 +1,6 @@
 """Payloads of every engine version, and of its relatives, as events."""
 
+from array import array
 from dataclasses import replace
 from typing import Any
 
@@ -42,7 +43,7 @@ def test_a_map_without_its_defaults() -> None:
         12.5,
         3,
         [
-            BlockStored([EngineHash(7)], EngineHash(5), [1, 2], 2, Tier.GPU, None, None),
+            BlockStored([EngineHash(7)], EngineHash(5), array("I", [1, 2]), 2, Tier.GPU, None, None),
             AllBlocksCleared(),
             BlockRemoved([EngineHash(7)], Tier.CPU, 1),
         ],
@@ -56,7 +57,7 @@ def test_rows_of_every_length(length: int) -> None:
     assert event == BlockStored(
         hashes=[EngineHash(7)],
         parent=EngineHash(5),
-        tokens=[1, 2],
+        tokens=array("I", [1, 2]),
         block_size=2,
         tier=Tier.GPU,
         adapter="sql" if length > 7 else None,
@@ -129,12 +130,12 @@ def test_what_is_unknown_is_counted_and_the_rest_read() -> None:
 def test_chunks_of_lmcache(why: str, fields: dict[str, object], hash_: int, from_server: bool) -> None:
     event = {"type": "BlockStored", "block_hashes": [7], "parent_block_hash": 0, "token_ids": [1, 2], "block_size": 2}
     (chunk,) = batch(event | fields).events
-    assert chunk == ChunkStored(EngineHash(hash_), EngineHash(0), [1, 2], from_server), why
+    assert chunk == ChunkStored(EngineHash(hash_), EngineHash(0), array("I", [1, 2]), from_server), why
 
 
 def test_an_offloaded_block_without_tokens_is_kept() -> None:
     event = stored(medium="CPU", token_ids=[], block_size=0, group_idx=0)
-    assert (event.tier, event.tokens, event.hashes) == (Tier.CPU, [], [7])
+    assert (event.tier, list(event.tokens), event.hashes) == (Tier.CPU, [], [7])
 
 
 def test_an_adapter_without_a_name_has_its_number() -> None:
@@ -144,7 +145,7 @@ def test_an_adapter_without_a_name_has_its_number() -> None:
 
 def test_pairs_of_tokens_stand_for_their_first() -> None:
     event = stored(token_ids=[[1, 2], [2, 3]])
-    assert (event.tokens, event.looks_ahead) == ([1, 2], True)
+    assert (list(event.tokens), event.looks_ahead) == ([1, 2], True)
     assert batch(["BlockStored", [7], None, [[1, 2], [2, 3]], 2, None]).events[0] == event
     long = ["BlockStored", [7], None, [[1, 2], [2, 3]], 2, None, "GPU", "sql", [None], 3, "mla_attention", None]
     assert batch(long).events[0] == replace(event, adapter="sql", group=3, kind="mla_attention")
