@@ -34,8 +34,8 @@ class Script:
         return cls(text, sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
-MATCH = Script.named("match")
-APPLY = Script.named("slots", "apply")
+MATCH = Script.named("bitmaps", "match")
+APPLY = Script.named("slots", "bitmaps", "apply")
 ACQUIRE = Script.named("slots", "acquire")
 RENEW = Script.named("slots", "renew")
 RELEASE = Script.named("slots", "release")

@@ -35,25 +35,71 @@ if ARGV[5] ~= '' or slot == '' then
   end
 end
 
-local blocks = base .. 'b'
-local function drop(packed, tier, field)
-  -- Redis numbers the bits of a byte from the highest; ^ 7 makes them those of a little-endian number.
-  local bit, gone = bit.bxor(slot * 2 + tier, 7), 0
+-- The pieces of 8 bytes of a string, each after something else.
+local function pieces(before, packed)
+  local parts, count = {}, 0
   for i = 1, #packed, 8 do
-    local key = blocks .. sub(packed, i, i + 7)
-    if call('GETBIT', key, bit) == 1 then
-      call('SETBIT', key, bit, 0)
+    count = count + 1
+    parts[count] = before .. sub(packed, i, i + 7)
+  end
+  return parts, count
+end
+-- Calls f with as many parts at once as fit on Lua's stack.
+local function in_parts(f, parts)
+  for i = 1, #parts, MOST do f(unpack(parts, i, math.min(i + MOST - 1, #parts))) end
+end
+
+-- What there is to know of the bit of this engine in a tier.
+local function bit_of(tier)
+  local number = slot * 2 + tier
+  local at, mask = math.floor(number / 8), 2 ^ (number % 8)
+  local alone = string.rep('\0', at) .. string.char(mask)
+  local function is_in(bitmap)
+    return bit.band(byte(bitmap, at + 1) or 0, mask) ~= 0
+  end
+  local function is_all_of(bitmap)
+    return bitmap == alone .. string.rep('\0', #bitmap - at - 1)
+  end
+  -- Redis numbers the bits of a byte from the highest; ^ 7 makes them those of a little-endian number.
+  return alone, is_in, is_all_of, bit.bxor(number, 7)
+end
+local function drop(packed, tier, field)
+  if packed == '' then return end
+  local alone, is_in, is_all_of, offset = bit_of(tier)
+  local keys, count = pieces(base .. 'b', packed)
+  local found, gone, empty = bitmaps(keys, count), 0, {}
+  for i = 1, count do
+    local bitmap = found[i]
+    if bitmap and (bitmap == alone or is_in(bitmap)) then
       gone = gone + 1
-      if call('BITCOUNT', key) == 0 then call('DEL', key) end
+      if bitmap == alone or is_all_of(bitmap) then
+        empty[#empty + 1] = keys[i]
+      else
+        call('SETBIT', keys[i], offset, 0)
+      end
     end
   end
+  in_parts(function(...) call('DEL', ...) end, empty)
   if gone > 0 then call('HINCRBY', record, field, -gone) end
 end
 local function put(packed, tier, field)
-  local bit, new = bit.bxor(slot * 2 + tier, 7), 0
-  for i = 1, #packed, 8 do
-    new = new + 1 - call('SETBIT', blocks .. sub(packed, i, i + 7), bit, 1)
+  if packed == '' then return end
+  local alone, is_in, _, offset = bit_of(tier)
+  local keys, count = pieces(base .. 'b', packed)
+  local found, new, fresh, size = bitmaps(keys, count), 0, {}, 0
+  for i = 1, count do
+    local bitmap = found[i]
+    if not bitmap then
+      -- Set all at once: half the time of a bit each, and less room.
+      fresh[size + 1], fresh[size + 2] = keys[i], alone
+      size = size + 2
+    elseif not is_in(bitmap) then
+      new = new + 1
+      call('SETBIT', keys[i], offset, 1)
+    end
   end
+  in_parts(function(...) call('MSET', ...) end, fresh)
+  new = new + size / 2
   if new > 0 then call('HINCRBY', record, field, new) end
 end
 drop(ARGV[6], 0, 'gpu')
@@ -61,18 +107,9 @@ drop(ARGV[7], 1, 'cpu')
 put(ARGV[8], 0, 'gpu')
 put(ARGV[9], 1, 'cpu')
 
-local function in_parts(command, key, parts)
-  for i = 1, #parts, 4000 do
-    call(command, key, unpack(parts, i, math.min(i + 3999, #parts)))
-  end
-end
-local function fields(packed)
-  local parts = {}
-  for i = 1, #packed, 8 do parts[#parts + 1] = sub(packed, i, i + 7) end
-  return parts
-end
-in_parts('HSET', base .. 'n:' .. engine, fields(ARGV[10]))
-in_parts('HDEL', base .. 'n:' .. engine, fields(ARGV[11]))
+local names, places = base .. 'n:' .. engine, base .. 'c:' .. engine
+in_parts(function(...) call('HSET', names, ...) end, pieces('', ARGV[10]))
+in_parts(function(...) call('HDEL', names, ...) end, pieces('', ARGV[11]))
 local copies, i, packed = {}, 1, ARGV[12]
 while i <= #packed do
   local length = byte(packed, i + 8)
@@ -80,8 +117,8 @@ while i <= #packed do
   copies[#copies + 1] = sub(packed, i + 9, i + 8 + length)
   i = i + 9 + length
 end
-in_parts('HSET', base .. 'c:' .. engine, copies)
-in_parts('HDEL', base .. 'c:' .. engine, fields(ARGV[13]))
+in_parts(function(...) call('HSET', places, ...) end, copies)
+in_parts(function(...) call('HDEL', places, ...) end, pieces('', ARGV[13]))
 
 if ARGV[14] == '1' then
   call('HSET', record, 'dirty', '', unpack(ARGV, 15))

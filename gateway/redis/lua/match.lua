@@ -13,16 +13,6 @@ local prefix, chains, shapes = base .. 'b', ARGV[2], ARGV[3]
 local version = call('GET', base .. 'version') or ''
 local answer, size = {version, version ~= ARGV[1] and call('HGETALL', base .. 'slots')}, 2
 
-local function bitmaps(keys, count)
-  -- As many at once as fit on Lua's stack.
-  local found = call('MGET', unpack(keys, 1, math.min(count, 4000)))
-  for first = 4001, count, 4000 do
-    local more = call('MGET', unpack(keys, first, math.min(first + 3999, count)))
-    for i = 1, #more do found[first + i - 1] = more[i] end
-  end
-  return found
-end
-
 local function tell(index, bitmap)
   answer[size + 1], answer[size + 2] = index, bitmap or ''
   size = size + 2
