@@ -19,6 +19,7 @@ import uvloop
 import zmq
 
 from bench.ingest import Engine
+from gateway.interpreter import share
 from gateway.kv.stream import Subscription
 from gateway.kv.subscriber import Subscriber
 from gateway.kv.update import Update
@@ -97,6 +98,7 @@ async def measure(pipe: Connection) -> tuple[list[float], list[float], float]:
 
 def main() -> None:
     """Print the line."""
+    share()
     ours, theirs = multiprocessing.Pipe()
     publisher = multiprocessing.get_context("spawn").Process(target=publish, args=(theirs,))
     publisher.start()

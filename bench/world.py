@@ -7,7 +7,7 @@ from random import Random
 from time import perf_counter
 from typing import Any
 
-from gateway.collector import settle
+from gateway.interpreter import settle
 from gateway.prompt.tokenizer import Tokenizer
 from routing.changes import Change, Drop, Put
 from routing.cost import PROFILES

@@ -12,9 +12,9 @@ from watchfiles import awatch
 from gateway import log
 from gateway.app import Gateway
 from gateway.application import Application, Beside
-from gateway.collector import settle
 from gateway.config import Config, ConfigError, load
 from gateway.front import front, operators_front
+from gateway.interpreter import settle, share
 from gateway.relay.connections import Connections
 from gateway.workers import listen_with_others, of_worker
 
@@ -29,6 +29,7 @@ def serve(config: Config, path: Path | None, complete: Callable[[Config], Config
     Returns the exit status.
     """
     log.configure(config.log_level, config.log_format)
+    share()
 
     def own(settings: Config) -> Config:
         return settings if worker is None else of_worker(settings, worker)
