@@ -20,7 +20,7 @@ from gateway.prompt.chat import ChatRenderer
 from gateway.prompt.settings import PromptSettings
 from gateway.prompt.tokenizer import Tokenizer, load_tokenizer
 from loadtest.replica.text import TOKENIZER
-from routing.blocks import block_hashes, root_hash
+from routing.blocks import root_hash
 from routing.decision import Prompt, RouteRequest
 
 SIZES = (1024, 8192, 32768, 131072)
@@ -41,7 +41,7 @@ def measure(
 
     text, _ = timed(lambda: renderer.render(body, renderer.tools(body)))
     ids = timed(lambda: tokenizer.encode(text, False))
-    blocks = timed(lambda: block_hashes(ids, BLOCK_SIZE, root_hash(b"", "m", BLOCK_SIZE)))
+    blocks = timed(lambda: world.chains.hashes(ids, BLOCK_SIZE, root_hash(b"", "m", BLOCK_SIZE)))
     if held:
         world.hold(blocks)
         world.route_others()

@@ -19,8 +19,8 @@ import uvloop
 
 from bench.world import World, conversation
 from gateway.choosing import Chooser
-from gateway.collector import settle
 from gateway.config import Config
+from gateway.interpreter import settle
 from gateway.prompt.library import Library
 from gateway.prompt.remote import RemoteReader
 from gateway.prompt.tokenizer import load_tokenizer

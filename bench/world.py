@@ -7,6 +7,7 @@ from random import Random
 from time import perf_counter
 from typing import Any
 
+from gateway.chains import Chains
 from gateway.interpreter import settle
 from gateway.prompt.tokenizer import Tokenizer
 from routing.changes import Change, Drop, Put
@@ -36,6 +37,7 @@ class World:
 
     def __init__(self, random: Random, root: str = "") -> None:
         self.random = random
+        self.chains = Chains()
         self.index = PrefixIndex()
         self.room = Room(ReuseChance(), 600.0)
         self.fleet = Fleet()

@@ -11,6 +11,7 @@ from typing import Protocol
 import msgspec
 
 from gateway.api.parse import document
+from gateway.chains import Chains
 from gateway.config import Config
 from gateway.l2.host_memory import add_host_memory
 from gateway.l2.names import Tags
@@ -97,6 +98,7 @@ class Chooser:
         self._shared_index = shared_index
         self._shadow = shadow
         self._tell = tell
+        self._chains = Chains()
         self._miscounted: set[str] = set()
         self._secret = config.hash_secret.encode()
         self._policies: dict[str, Policy] = {name: policy(random) for name, policy in POLICIES.items()}
@@ -135,7 +137,7 @@ class Chooser:
             return Reading(RouteRequest(model))
         replica = self._random.choice(serving).replica
         root = partial(root_hash, self._secret, adapter=model if replica.is_adapter(model) else None)
-        chain = partial(chained, model, root, self._fleet.namespaces(model))
+        chain = partial(chained, model, root, self._fleet.namespaces(model), self._chains)
         reader = self._library.reader(replica)
         if reader is None:
             return chain(await self._remote.read(replica.url, endpoint, document(raw)))

@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence, Set
 import msgspec
 
 from gateway.api.parse import document
+from gateway.chains import Chains
 from gateway.prompt.reader import PromptReader
 from gateway.prompt.result import EncodedPrompts, Reason, Unscored
-from routing.blocks import block_hashes, repeats
+from routing.blocks import repeats
 from routing.decision import Prompt, RouteRequest
 from routing.types import BlockHash, Namespace
 
@@ -32,7 +33,11 @@ def read(
 
 
 def chained(
-    model: str, root: Callable[..., BlockHash], namespaces: Set[Namespace], encoded: EncodedPrompts | Unscored
+    model: str,
+    root: Callable[..., BlockHash],
+    namespaces: Set[Namespace],
+    chains: Chains,
+    encoded: EncodedPrompts | Unscored,
 ) -> Reading:
     """Hash the blocks of each prompt, once for each namespace.
 
@@ -42,13 +47,13 @@ def chained(
         return Reading(RouteRequest(model), (), encoded.reason)
     roots = {space: root(space.model, space.block_size, salt=encoded.salt) for space in namespaces}
     whole = encoded.images_from is None
-    chains = [
-        {space: block_hashes(tokens, space.block_size, parent) for space, parent in roots.items()}
+    hashed = [
+        {space: chains.hashes(tokens, space.block_size, parent) for space, parent in roots.items()}
         for tokens in encoded.prompts
     ]
-    repeated = repeats(chains) if len(chains) > 1 else [{}]
+    repeated = repeats(hashed) if len(hashed) > 1 else [{}]
     prompts = tuple(
         Prompt(len(tokens), chain, whole, again)
-        for tokens, chain, again in zip(encoded.prompts, chains, repeated, strict=True)
+        for tokens, chain, again in zip(encoded.prompts, hashed, repeated, strict=True)
     )
     return Reading(RouteRequest(model, prompts), encoded.prompts, salt=encoded.salt)

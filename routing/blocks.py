@@ -17,7 +17,7 @@ from routing.events import BlockExtras
 from routing.types import BlockHash, Chains, Namespace
 
 _xxh3_64 = xxhash.xxh3_64_intdigest
-_TOKEN_BYTES = 4
+TOKEN_BYTES = 4
 
 
 def root_hash(
@@ -55,8 +55,12 @@ def block_hashes(tokens: Sequence[int], block_size: int, parent: BlockHash) -> l
     block_size: tokens per block, > 0.
     Returns n // block_size hashes.
     """
-    data = token_bytes(tokens)
-    width = block_size * _TOKEN_BYTES
+    return packed_hashes(token_bytes(tokens), block_size, parent)
+
+
+def packed_hashes(data: memoryview, block_size: int, parent: BlockHash) -> list[BlockHash]:
+    """As `block_hashes`, of tokens as `token_bytes` gives them."""
+    width = block_size * TOKEN_BYTES
     whole = data[: len(data) // width * width]
     digest = _xxh3_64
     link: int = parent
@@ -88,7 +92,7 @@ def extended_block_hashes(
     extras: one for each full block; None where there is none.
     """
     data = token_bytes(tokens)
-    width = block_size * _TOKEN_BYTES
+    width = block_size * TOKEN_BYTES
     hashes: list[BlockHash] = []
     for start, extra in zip(range(0, len(data) - width + 1, width), extras, strict=True):
         block = data[start : start + width]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gateway.chains import Chains
 from gateway.prompt.reader import PromptReader, load
 from gateway.reading import Reading, chained, read
 from loadtest.replica.text import TOKENIZER
@@ -23,7 +24,7 @@ def reader() -> PromptReader:
 
 
 def reading(reader: PromptReader, endpoint: str, body: dict[str, Any]) -> Reading:
-    chain = partial(chained, "m", partial(root_hash, b""), frozenset({SPACE}))
+    chain = partial(chained, "m", partial(root_hash, b""), frozenset({SPACE}), Chains())
     return read(reader, endpoint, json.dumps(body).encode(), chain)
 
 
