@@ -52,3 +52,11 @@ def pack(numbers: Iterable[Number]) -> bytes:
     if sys.byteorder == "big":
         packed.byteswap()
     return packed.tobytes()
+
+
+def unpack(packed: bytes) -> "array[Number]":
+    """The other way."""
+    numbers = array("Q", packed)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers

@@ -1,15 +1,17 @@
 """An engine's lease: who has it writes what its events change, and goes on where the one before stopped."""
 
 import logging
-from struct import Struct
+from collections.abc import Sequence
+from itertools import compress
 from typing import cast
 
 from gateway.kv.position import Kept, Position
 from gateway.redis.batch import Batch, read_copies
-from gateway.redis.names import engine_name
+from gateway.redis.names import engine_name, unpack
 from gateway.redis.redis_index import RedisIndex
 from gateway.redis.scripts import ACQUIRE, APPLY, LOAD, RELEASE, run, translated
 from routing.books import Books, Copies, Traits
+from routing.index import INDEXED_TIERS
 from routing.types import BlockHash, EngineHash, EngineId, Tier
 
 logger = logging.getLogger(__name__)
@@ -17,8 +19,8 @@ logger = logging.getLogger(__name__)
 CALL = 1024
 """blocks and names in one call: about a millisecond of Redis, which is what a match may have to wait"""
 _PAGE = 1000
-_NAME = Struct("<QQB")
-"""as script `load` gives them; `0` to `3` are 0 to 3 in their last two bits"""
+_HELD = {tier: bytes(digit >> tier & 1 for digit in range(256)) for tier in INDEXED_TIERS}
+"""for each digit that script `load` gives a block, whether the tier holds it: `0` to `3` end in the bits of 0 to 3"""
 
 
 class Tenure:
@@ -42,11 +44,15 @@ class Tenure:
         if not record.get(b"seq") or record.get(b"dirty") or not self._slot:
             return None
         names: dict[EngineHash, BlockHash] = {}
-        held: dict[Tier, set[BlockHash]] = {Tier.GPU: set(), Tier.CPU: set()}
+        held: dict[Tier, set[BlockHash]] = {tier: set() for tier in INDEXED_TIERS}
         cursor = b"0"
         while True:
-            cursor, page = await run(self._client, LOAD, self._key, self._name, self._slot, cursor, _PAGE)
-            _read_names(cast(bytes, page), names, held)
+            cursor, pairs, tiers = await run(self._client, LOAD, self._key, self._name, self._slot, cursor, _PAGE)
+            numbers = unpack(pairs)
+            blocks = cast(Sequence[BlockHash], numbers[1::2])
+            names.update(zip(cast(Sequence[EngineHash], numbers[::2]), blocks, strict=True))
+            for tier in held:
+                held[tier].update(compress(blocks, tiers.translate(_HELD[tier])))
             if cursor == b"0":
                 break
         return Kept(
@@ -104,16 +110,6 @@ async def acquire(
         return None
     fence, *flat = cast(list[bytes], answer)
     return Tenure(index, model, engine, fence.decode(), dict(zip(flat[::2], flat[1::2], strict=True)))
-
-
-def _read_names(page: bytes, names: dict[EngineHash, BlockHash], held: dict[Tier, set[BlockHash]]) -> None:
-    in_gpu, in_cpu = held[Tier.GPU], held[Tier.CPU]
-    for hash_, number, tiers in _NAME.iter_unpack(page):
-        names[hash_] = block = BlockHash(number)
-        if tiers & 1:
-            in_gpu.add(block)
-        if tiers & 2:
-            in_cpu.add(block)
 
 
 def _traits(record: dict[bytes, bytes]) -> Traits:
