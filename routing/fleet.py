@@ -81,6 +81,8 @@ class Engine:
     """tokens per block by the engine's own events, which are right where the replica's description is not"""
     looks_ahead: bool = False
     """by its events it drafts with EAGLE or MTP"""
+    windowed: bool = False
+    """by its events some layers look back a window only: it goes on where a prompt ended, not in its middle"""
 
     namespace: Namespace = field(init=False)
     """what its blocks' names depend on"""
@@ -161,7 +163,7 @@ class Fleet:
             before = self._engines.get(id)
             engine = Engine(id, replica)
             if before:
-                engine = Engine(id, replica, before.load, before.told_block_size, before.looks_ahead)
+                engine = Engine(id, replica, before.load, before.told_block_size, before.looks_ahead, before.windowed)
             engine.load.weight = replica.weight
             self._engines[id] = engine
             joined.append(engine)

@@ -23,6 +23,8 @@ class FreshRoutes:
     def __init__(self, lifetime: float) -> None:
         self._lifetime = lifetime
         self._until: dict[EngineId, dict[BlockHash, float]] = {}
+        self._ends: dict[EngineId, set[BlockHash]] = {}
+        """of the credited blocks, those that were a prompt's last"""
         self._queue: deque[tuple[float, EngineId, Sequence[BlockHash]]] = deque()
 
     def __contains__(self, engine: EngineId) -> bool:
@@ -33,6 +35,7 @@ class FreshRoutes:
         """A prompt of these blocks goes there."""
         if blocks:
             self._until.setdefault(engine, {}).update(dict.fromkeys(blocks, inf))
+            self._ends.setdefault(engine, set()).add(blocks[-1])
 
     def began(self, engine: EngineId, blocks: Sequence[BlockHash], now: float) -> None:
         """The prompt of these blocks has its first token: from now on events tell of them."""
@@ -58,24 +61,30 @@ class FreshRoutes:
                 depth += 1
         return depth
 
+    def extend_to_an_end(self, engine: EngineId, blocks: Sequence[BlockHash], depth: int, now: float) -> int:
+        """As `extend`, no further than a credited prompt as a whole: for models that can't go on from its middle."""
+        reached = self.extend(engine, blocks, depth, now)
+        ends = self._ends.get(engine, ())
+        while reached > depth and blocks[reached - 1] not in ends:
+            reached -= 1
+        return reached
+
     def settle(self, engine: EngineId, blocks: Sequence[BlockHash]) -> None:
         """Events have spoken of `blocks`: where they are part of a prompt that began, they are no longer credited."""
         credits = self._until.get(engine)
         if credits:
-            for block in blocks:
-                if credits.get(block, inf) != inf:
-                    del credits[block]
+            self._end(engine, [block for block in blocks if credits.get(block, inf) != inf])
 
     def withdraw(self, engine: EngineId, blocks: Sequence[BlockHash]) -> None:
         """The prompt of these blocks got no answer there, so nothing says that they are, or will be, held."""
         credits = self._until.get(engine)
         if credits:
-            for block in blocks:
-                credits.pop(block, None)
+            self._end(engine, [block for block in blocks if block in credits])
 
     def forget(self, engine: EngineId) -> None:
         """The engine left, or its cache is gone."""
         self._until.pop(engine, None)
+        self._ends.pop(engine, None)
 
     def _expire(self, now: float) -> None:
         while self._queue and self._queue[0][0] <= now:
@@ -83,8 +92,13 @@ class FreshRoutes:
             credits = self._until.get(engine)
             if credits is None:
                 continue
-            for block in blocks:
-                if credits.get(block, inf) <= now:
-                    del credits[block]
+            self._end(engine, [block for block in blocks if credits.get(block, inf) <= now])
             if not credits:
-                del self._until[engine]
+                self.forget(engine)
+
+    def _end(self, engine: EngineId, blocks: Sequence[BlockHash]) -> None:
+        credits = self._until[engine]
+        for block in dict.fromkeys(blocks):
+            del credits[block]
+        if engine in self._ends:
+            self._ends[engine].difference_update(blocks)

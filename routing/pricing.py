@@ -121,10 +121,14 @@ class Pricing:
         loading_l2 = 0.0
         for blocks, match, reusable, most, continued, repeated, shared in view:
             in_gpu, in_any = match.get(id, NOTHING_HELD)
-            if credited:
-                in_gpu = self._fresh.extend(id, blocks, in_gpu, now)
-            if in_gpu < repeated:
-                in_gpu = repeated
+            if engine.windowed:
+                if credited:
+                    in_gpu = self._fresh.extend_to_an_end(id, blocks[:most], in_gpu, now)
+            else:
+                if credited:
+                    in_gpu = self._fresh.extend(id, blocks, in_gpu, now)
+                if in_gpu < repeated:
+                    in_gpu = repeated
             if in_any < in_gpu:
                 in_any = in_gpu
             gpu = host = 0

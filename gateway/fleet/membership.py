@@ -159,6 +159,7 @@ class Membership:
             self._metrics.block_size_mismatch.labels(id.replica).inc()
             self._fleet.learn_block_size(id, update.block_size)
         engine.looks_ahead = engine.looks_ahead or update.looks_ahead
+        engine.windowed = engine.windowed or bool(update.windowed_groups)
         self._updates[id] = update
         if update.unjudged_groups or (update.windowed_groups and engine.recomputed_blocks):
             # They can shorten a hit to nothing, so what the index says would be too much.

@@ -111,7 +111,8 @@ class Asker:
 
     def _judged(self, explained: Mapping[str, Any], answer: Answer) -> Answer:
         # One request at a time, each after the events of the one before: there are no races.
-        self.verdicts[Verdict.EXACT if answer.exact else Verdict.WRONG] += 1
+        under = answer.predicted is not None and answer.predicted < answer.usage.cached
+        self.verdicts[Verdict.EXACT if answer.exact else Verdict.UNDER if under else Verdict.WRONG] += 1
         assert explained["cached_tokens"] == answer.predicted
         settled(self.gateway, self.replica)
         return answer

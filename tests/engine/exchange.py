@@ -19,6 +19,7 @@ class Verdict(Enum):
     """predicted blocks were removed while the request was on its way"""
     RACE_WITH_STORE = "race with store"
     """blocks that were not predicted were stored while the request was on its way"""
+    UNDER = "less than was found"
     WRONG = "wrong"
 
 

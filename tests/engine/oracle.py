@@ -28,6 +28,8 @@ class StoredOrRemoved(msgspec.Struct):
     block_size: int = 0
     medium: str | None = None
     extra_keys: list[list[str] | None] | None = None
+    group_idx: int | None = None
+    kv_cache_spec_kind: str | None = None
 
 
 class Batch(msgspec.Struct, array_like=True):
@@ -51,7 +53,7 @@ class Change:
 
 @dataclass(slots=True)
 class Held:
-    """An engine's cache after all events up to `seq`."""
+    """An engine's cache after all events up to `seq`; of a hybrid model, in layers that look back all the way."""
 
     seq: int = -1
     """of the last batch; -1 before the first"""
@@ -60,6 +62,8 @@ class Held:
     """by tier's name and hash; vLLM may hold a block twice"""
     names: dict[Place, EngineHash] = field(default_factory=dict)
     history: list[Change] = field(default_factory=list)
+    windowed: set[int] = field(default_factory=set)
+    """KV-cache groups that are left out"""
 
     def count(self, tier: str) -> int:
         """Different blocks in a tier (`GPU`, `CPU`, `STORAGE`)."""
@@ -88,6 +92,10 @@ class Held:
         """Take over the next batch."""
         self.seq = seq
         for event in batch.events:
+            if event.kv_cache_spec_kind == "sliding_window" and event.group_idx is not None:
+                self.windowed.add(event.group_idx)
+            if event.group_idx in self.windowed:
+                continue
             match event.type:
                 case "BlockStored":
                     self._store(event, batch.time)

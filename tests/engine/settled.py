@@ -25,7 +25,9 @@ def settled(gateway: GatewayServer, replica: VllmServer, rank: int = 0) -> Held:
         assert time.monotonic() < deadline, f"{replica.id} rank {rank} sent {held.seq}, applied: {applied}"
         time.sleep(0.01)
     shown = _shown(gateway, replica.id, rank)
-    assert shown["blocks"]["GPU"] == held.count("GPU"), shown
+    blocks, there = shown["blocks"]["GPU"], held.count("GPU")
+    # A hybrid model computes again what it holds and can't use. The second copy looks like a block announced again.
+    assert blocks == there or (held.windowed and blocks < there), (shown, there)
     assert shown["block_size"] == held.block_size or held.seq < 0, shown
     return held
 

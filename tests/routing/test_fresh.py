@@ -94,3 +94,21 @@ def test_an_event_that_speaks_of_what_another_gateway_sent_ends_its_credit() -> 
     fresh.hear(A, CHAIN, until=13.0, now=10.0)
     fresh.settle(A, CHAIN)
     assert fresh.extend(A, CHAIN, 0, now=10.0) == 0
+
+
+def test_of_a_credit_that_must_be_taken_whole_no_part_counts() -> None:
+    fresh = FreshRoutes(2.0)
+    fresh.credit(A, CHAIN[:4])
+    assert fresh.extend_to_an_end(A, CHAIN[:3], 0, now=10.0) == 0
+    assert fresh.extend_to_an_end(A, CHAIN[:4], 0, now=10.0) == 4
+    assert fresh.extend_to_an_end(A, CHAIN, 0, now=10.0) == 4
+    assert fresh.extend_to_an_end(A, CHAIN, 1, now=10.0) == 4
+    assert fresh.extend_to_an_end(A, [*CHAIN[:3], BlockHash(99)], 0, now=10.0) == 0
+
+
+def test_the_end_of_a_prompt_is_forgotten_with_its_credit() -> None:
+    fresh = FreshRoutes(2.0)
+    fresh.credit(A, CHAIN[:4])
+    fresh.withdraw(A, CHAIN[:4])
+    fresh.credit(A, CHAIN)
+    assert fresh.extend_to_an_end(A, CHAIN[:4], 0, now=10.0) == 0

@@ -177,3 +177,25 @@ def test_blocks_of_another_size_are_looked_up_in_their_own_chain() -> None:
     matches = [{A: PrefixMatch(1, 1), B: PrefixMatch(3, 3)}]
     found = {c.engine: c.l0 for c in world.router.candidates(RouteRequest("m", (prompt,)), matches, 0.0)}
     assert found == {A: 16, B: 96}
+
+
+def test_a_hybrid_engine_is_credited_with_whole_prompts_only() -> None:
+    world = World()
+    for engine in world.fleet:
+        engine.windowed = True
+    sent = world.router.route(request(500), [{}], world.kv_aware, 0.0).engine
+
+    def held(tokens: int) -> int:
+        candidates = world.router.candidates(request(tokens), [{}], 0.1)
+        return next(candidate.held for candidate in candidates if candidate.engine == sent)
+
+    assert (held(500), held(900), held(300), held(496)) == (496, 496, 0, 0)
+
+
+def test_what_a_request_repeats_in_itself_a_hybrid_engine_may_not_go_on_from() -> None:
+    world = World()
+    for engine in world.fleet:
+        engine.windowed = True
+    again = request(100).prompts[0]._replace(repeated={SPACE: 6})
+    candidates = world.router.candidates(RouteRequest("m", (again,)), [{}], 0.0)
+    assert {candidate.held for candidate in candidates} == {0}

