@@ -22,6 +22,7 @@ from random import Random
 import httpx
 from prometheus_client import CollectorRegistry
 
+from gateway.background import Background
 from gateway.config.l2 import L2, SharedModel
 from gateway.l2.keys import Chunks, Memory
 from gateway.l2.parts import L2Parts
@@ -98,8 +99,8 @@ async def measure(source: Path, mount: Path, repeats: int) -> None:
     fleet.join(Replica(ReplicaId("a:1"), "http://a:1", (ModelCard("m", ROOT),)))
     # A deadline so long that none is missed: what is measured is what a look-up takes.
     settings = L2.model_validate({"path": mount, "deadline": 10.0, "models": {"m": SHARED}, "read_check": False})
-    async with httpx.AsyncClient() as client, asyncio.TaskGroup() as group:
-        parts = L2Parts(settings, fleet, CollectorRegistry(), client, group, time.monotonic)
+    async with httpx.AsyncClient() as client, Background() as background:
+        parts = L2Parts(settings, fleet, CollectorRegistry(), client, background, time.monotonic)
         for size in SIZES:
             for present, share in PRESENT.items():
                 cold: list[float] = []

@@ -18,6 +18,7 @@ import httpx
 import uvloop
 
 from bench.world import World, conversation
+from gateway.background import Background
 from gateway.choosing import Chooser
 from gateway.config import Config
 from gateway.interpreter import settle
@@ -47,8 +48,8 @@ async def measure(source: str, repeats: int) -> tuple[float, float]:
     world = World(random, source)
     tokenizer = load_tokenizer(source)
     executor = ThreadPoolExecutor(2)
-    async with httpx.AsyncClient() as client, asyncio.TaskGroup() as group:
-        library = Library(Config(), executor, group)
+    async with httpx.AsyncClient() as client, Background() as background:
+        library = Library(Config(), executor, background)
         library.want(next(iter(world.fleet)).replica)
         while library.loading:
             await asyncio.sleep(0.01)
@@ -60,7 +61,7 @@ async def measure(source: str, repeats: int) -> tuple[float, float]:
         busy, idle = [], []
         for body in bodies:
             stop = asyncio.Event()
-            watcher = group.create_task(longest_turn(stop))
+            watcher = asyncio.create_task(longest_turn(stop))
             await asyncio.sleep(0.05)
             reading = await chooser.request(PATH, "m", body)
             assert reading.route.tokens > TOKENS * 0.8
@@ -70,7 +71,7 @@ async def measure(source: str, repeats: int) -> tuple[float, float]:
             stop.set()
             busy.append(await watcher)
             stop = asyncio.Event()
-            watcher = group.create_task(longest_turn(stop))
+            watcher = asyncio.create_task(longest_turn(stop))
             await asyncio.sleep(0.1)
             stop.set()
             idle.append(await watcher)

@@ -16,6 +16,7 @@ from gateway.api import traffic
 from gateway.api.admin import create_admin
 from gateway.api.openai import OpenAI
 from gateway.api.replicas import replica_routes
+from gateway.background import Background
 from gateway.choosing import Chooser
 from gateway.config import Config, ReplicaConfig
 from gateway.fleet.auditor import Auditor
@@ -72,12 +73,11 @@ RELOADABLE = frozenset({"policy", "allow_policy_header", "models", "replicas", "
 class Gateway:
     """Every object of one gateway process. Made inside a running event loop."""
 
-    def __init__(self, config: Config, client: httpx.AsyncClient, group: asyncio.TaskGroup) -> None:
+    def __init__(self, config: Config, client: httpx.AsyncClient, background: Background) -> None:
         self.metrics = Metrics()
         self.stopping = False
         self._config = config
         self._client = client
-        self._group = group
         self._fleet = Fleet()
         rules = config.ejection
         self.health = Health(
@@ -86,7 +86,7 @@ class Gateway:
             rules.slow_start,
         )
         self._executor = ThreadPoolExecutor(config.tokenizer_threads, thread_name_prefix="tokenizer")
-        self._library = Library(config, self._executor, group)
+        self._library = Library(config, self._executor, background)
         index = PrefixIndex()
         fresh = FreshRoutes(config.fresh_lifetime)
         history = RouteHistory(config.history_blocks, config.history_lifetime)
@@ -99,7 +99,7 @@ class Gateway:
 
         self._redis = (
             RedisParts(config.index, self._fleet, index, history, fresh, config.fresh_lifetime, subscriber, take_in,
-                       group, self.metrics.registry, monotonic)
+                       background, self.metrics.registry, monotonic)
             if config.index.redis_url else None
         )  # fmt: skip
         self._subscriber = self._redis.streams if self._redis else subscriber(take_in)
@@ -121,7 +121,7 @@ class Gateway:
         self.metrics.registry.register(SignalsCollector(self._fleet, router.queue, config.saturation))
         if config.operator_metric_names:
             self.metrics.registry.register(AliasCollector(self.metrics, self._fleet))
-        l2 = config.l2 and L2Parts(config.l2, self._fleet, self.metrics.registry, client, group, monotonic)
+        l2 = config.l2 and L2Parts(config.l2, self._fleet, self.metrics.registry, client, background, monotonic)
         self._l2 = l2
         shadow = Shadow(POLICIES[config.shadow_policy](random), self.metrics.registry) if config.shadow_policy else None
         self._chooser = Chooser(
@@ -167,14 +167,14 @@ class Gateway:
             self.admin.include_router(l2.routes)
         if self._traffic:
             self.admin.include_router(traffic.routes(self._traffic.files))
-        self._canary_task = group.create_task(canary.run())
+        self._canary_task = background.keep("parity", canary.run)
 
         def forget(replica: ReplicaId) -> None:
             self.metrics.forget(replica)
             fit.forget(replica)
             self._accounts.forget()
 
-        self._discovery = DiscoveryParts(config.discovery, group, self._make_watch, self.health.drain, forget)
+        self._discovery = DiscoveryParts(config.discovery, background, self._make_watch, self.health.drain, forget)
         self.metrics.registry.register(self._discovery.collector)
         self._discovery.configure(config.replicas)
 

@@ -1,12 +1,13 @@
 """The ASGI application, and what runs beside its requests."""
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from gateway.api.paths import PROBES, is_engines
 from gateway.app import Gateway
+from gateway.background import Background
 from gateway.config import Config
 from gateway.relay.asgi import Receive, Send
 from gateway.relay.connections import Connections
@@ -20,15 +21,21 @@ Beside = Callable[[Gateway], Coroutine[Any, Any, None]]
 @asynccontextmanager
 async def running(config: Config, beside: Sequence[Beside] = ()) -> AsyncIterator[Gateway]:
     """A gateway that watches its replicas and takes in their events until left."""
-    async with replica_client(config) as client, asyncio.TaskGroup() as group:
-        gateway = Gateway(config, client, group)
-        tasks = [group.create_task(start(gateway)) for start in beside]
+    async with replica_client(config) as client, Background() as background:
+        gateway = Gateway(config, client, background)
+        gateway.metrics.registry.register(background)
+        tasks = [background.keep(_name(start), partial(start, gateway)) for start in beside]
         try:
             yield gateway
         finally:
             for task in tasks:
                 task.cancel()
             await gateway.close()
+
+
+def _name(start: Beside) -> str:
+    """Of the function, whatever of its arguments it has already."""
+    return str(getattr(start, "func", start).__name__)
 
 
 class Application:

@@ -1,12 +1,12 @@
 """Builds what a gateway has for shared storage."""
 
-import asyncio
 from collections.abc import Callable
 from functools import partial
 
 import httpx
 from prometheus_client import CollectorRegistry
 
+from gateway.background import Background
 from gateway.config.l2 import L2, SharedModel
 from gateway.l2.comparison import Comparison
 from gateway.l2.coordinator import coordinator_routes
@@ -33,7 +33,7 @@ class L2Parts:
         fleet: Fleet,
         registry: CollectorRegistry,
         client: httpx.AsyncClient,
-        group: asyncio.TaskGroup,
+        background: Background,
         now: Callable[[], float],
     ) -> None:
         """now: seconds, monotonic."""
@@ -51,19 +51,20 @@ class L2Parts:
         self._health = Health(settings, self._stores, checking, reading, metrics, now)
         self.storage = SharedStorage(settings, places, fleet, looking, self._health, metrics, now, self.directory)
         self.prefetcher = (
-            Prefetcher(settings, settings.server, fleet, client, group, metrics) if settings.prefetch else None
+            Prefetcher(settings, settings.server, fleet, client, background, metrics) if settings.prefetch else None
         )
         self.flights = Flights(settings.single_flight)
-        self._tasks = [group.create_task(self._health.run())]
+        self._tasks = [background.keep("shared storage", self._health.run)]
         self._servers = Servers(settings, fleet, client)
-        self._tasks.append(group.create_task(self._servers.run()))
+        self._tasks.append(background.keep("LMCache servers", self._servers.run))
         self._comparisons = []
         for name, place in places.items():
             if settings.path is not None and place.settings.writer != "vllm":
                 root = partial(_root, fleet, name)
                 place.comparison = Comparison(name, place.settings, settings.path, root, metrics)
                 self._comparisons.append(place.comparison)
-                self._tasks.append(group.create_task(place.comparison.run(self._listing, settings.compare_interval)))
+                run = partial(place.comparison.run, self._listing, settings.compare_interval)
+                self._tasks.append(background.keep("comparison", run))
 
     def faults(self) -> list[str]:
         """What is not as it should be, in words."""

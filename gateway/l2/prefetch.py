@@ -1,11 +1,11 @@
 """Asks LMCache's server beside a replica to fetch a prompt from shared storage while its request still waits there."""
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
 import httpx
 
+from gateway.background import Background
 from gateway.config.l2 import L2
 from gateway.l2.metrics import L2Metrics
 from routing.decision import Decision
@@ -28,14 +28,14 @@ class Prefetcher:
         server: Callable[[str], str | None],
         fleet: Fleet,
         client: httpx.AsyncClient,
-        group: asyncio.TaskGroup,
+        background: Background,
         metrics: L2Metrics,
     ) -> None:
         self._settings = settings
         self._server = server
         self._fleet = fleet
         self._client = client
-        self._group = group
+        self._background = background
         self._metrics = metrics
 
     def consider(self, model: str, decision: Decision, tokens: Sequence[int], salt: str | None) -> None:
@@ -55,7 +55,7 @@ class Prefetcher:
             "token_ids": list(tokens),
             "cache_salt": salt or "",
         }
-        self._group.create_task(self._ask(f"{url}/cache/prefetches", body))
+        self._background.once("prefetch", self._ask(f"{url}/cache/prefetches", body))
 
     async def _ask(self, url: str, body: dict[str, object]) -> None:
         try:

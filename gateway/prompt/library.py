@@ -7,6 +7,7 @@ from concurrent.futures import Executor
 from functools import partial
 from typing import NamedTuple
 
+from gateway.background import Background
 from gateway.config import Config, ModelConfig
 from gateway.prompt.reader import PromptReader, load
 from gateway.prompt.settings import PromptSettings
@@ -28,10 +29,10 @@ class _Served(NamedTuple):
 class Library:
     """One reader for each model. A model that can't be read here, or is read wrongly, has none and is said so once."""
 
-    def __init__(self, config: Config, executor: Executor, group: asyncio.TaskGroup) -> None:
+    def __init__(self, config: Config, executor: Executor, background: Background) -> None:
         self._config = config
         self._executor = executor
-        self._group = group
+        self._background = background
         self._readers: dict[_Served, PromptReader | None] = {}
         self._loading: dict[_Served, asyncio.Task[None]] = {}
         self._distrusted: dict[str, str] = {}
@@ -86,7 +87,8 @@ class Library:
         """Start to load the reader for what this replica serves, unless that was done before."""
         served = _served(replica)
         if served not in self._readers and served not in self._loading:
-            self._loading[served] = self._group.create_task(self._load(served, configured(self._config, replica)))
+            step = self._load(served, configured(self._config, replica))
+            self._loading[served] = self._background.once("tokenizer", step)
 
     async def _load(self, served: _Served, model: ModelConfig) -> None:
         source = model.tokenizer or served.root

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from prometheus_client import CollectorRegistry
 
+from gateway.background import Background
 from gateway.config import IndexConfig
 from gateway.fleet.others import Others
 from gateway.kv.subscriber import Subscriber
@@ -51,7 +52,7 @@ class RedisParts:
         fresh_lifetime: float,
         make_subscriber: Callable[[Callable[[Update], None]], Subscriber],
         deliver: Callable[[Update], None],
-        group: asyncio.TaskGroup,
+        background: Background,
         registry: CollectorRegistry,
         now: Callable[[], float],
     ) -> None:
@@ -59,7 +60,7 @@ class RedisParts:
         self._fleet = fleet
         self._local = local
         self._history = history
-        self._group = group
+        self._background = background
         self._tasks: set[asyncio.Task[None]] = set()
         self._records: Mapping[EngineId, EngineRecord] = {}
         deadline = settings.deadline_ms / 1000
@@ -94,7 +95,8 @@ class RedisParts:
             retry=settings.retry,
         )
         registry.register(SharedIndexCollector(self.health, self.streams.owned, self.gossip, others))
-        self._running = [self._spawn(part()) for part in (self.streams.run, self.gossip.tell, self.gossip.listen)]
+        parts = (self.streams.run, self.gossip.tell, self.gossip.listen)
+        self._running = [background.keep("shared index", part) for part in parts]
 
     async def match(self, chains: Sequence[tuple[Namespace, Sequence[BlockHash]]]) -> Sequence[Found]:
         """How long a prefix of each chain each engine holds, or what is known of it here. Never fails."""
@@ -151,15 +153,7 @@ class RedisParts:
                 self._fleet.learn_block_size(id, record.block_size)
 
     def _spawn(self, step: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        task = self._group.create_task(_logged(step))
+        task = self._background.once("shared index", step)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-async def _logged(step: Coroutine[Any, Any, None]) -> None:
-    """A fault of ours in what runs beside the requests must not end the gateway."""
-    try:
-        await step
-    except Exception:
-        logger.exception("a task of the shared index failed")

@@ -136,9 +136,26 @@ async def test_one_that_sleeps_or_is_paused_gets_nothing_until_it_is_awake() -> 
 async def test_a_request_has_a_time_in_all() -> None:
     async with pair(limits={"total_timeout": 0.3}) as world:
         assert (await world.post(behaviour="never answer")).status_code == 504
-        answer = await world.post(behaviour="stream for ever", stream=True)
-        assert '"code": 504' in answer.text.splitlines()[-2]
-        assert "[DONE]" not in answer.text
+
+        async def begun_and_cut() -> bool:
+            answer = await world.post(behaviour="stream for ever", stream=True)
+            assert "[DONE]" not in answer.text
+            return answer.status_code == 200 and '"code": 504' in answer.text.splitlines()[-2]
+
+        await eventually(begun_and_cut, "a stream that had begun in time is cut")
+
+
+async def test_a_request_that_is_sent_again_has_no_more_time_for_it() -> None:
+    async with pair(limits={"total_timeout": 0.3, "response_timeout": 60}) as world:
+        world.one.status = 503
+        for _ in range(2):
+            assert (await world.post(behaviour="never answer")).status_code == 504
+        assert sum((await world.here.metric("kvgate_retries_total")).values()) >= 1
+
+        async def all_closed() -> bool:
+            return world.other.open == 0 and await world.here.in_flight() == 0
+
+        await eventually(all_closed, "nothing is left of it")
 
 
 async def test_a_gateway_that_has_no_time_takes_nobody_for_dead() -> None:

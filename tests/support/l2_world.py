@@ -1,6 +1,5 @@
 """Shared storage in a folder, and what it takes to look prompts up in it."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from time import monotonic
 import httpx
 from prometheus_client import CollectorRegistry
 
+from gateway.background import Background
 from gateway.config.l2 import L2, SharedModel
 from gateway.l2.keys import Chunks, Memory
 from gateway.l2.parts import L2Parts
@@ -72,13 +72,13 @@ async def stored(path: Path, model: SharedModel = SETTINGS, **settings: object) 
     fleet.join(Replica(ReplicaId("a:1"), "http://a:1", (ModelCard(MODEL, ROOT),)))
     values = {"positive_age": 0.0, "negative_age": 0.0, "check_interval": 3600.0, "deadline": 5.0, **settings}
     registry = CollectorRegistry()
-    async with httpx.AsyncClient() as client, asyncio.TaskGroup() as group:
+    async with httpx.AsyncClient() as client, Background() as background:
         parts = L2Parts(
             L2.model_validate({"path": path, "models": {MODEL: model}, **values}),
             fleet,
             registry,
             client,
-            group,
+            background,
             monotonic,
         )
         try:

@@ -10,6 +10,7 @@ from time import monotonic
 
 import httpx
 
+from gateway.background import Background
 from gateway.config import AuditConfig, Config
 from gateway.fleet.auditor import Auditor
 from gateway.fleet.membership import Membership
@@ -63,8 +64,8 @@ async def membership_world() -> AsyncIterator[World]:
     subscriber = Subscriber(asyncio.get_running_loop(), lambda update: membership.take_in(update), b"")
     auditor = Auditor(AuditConfig(), subscriber.rebuild, metrics, now)
     with ThreadPoolExecutor(1) as executor:
-        async with httpx.AsyncClient() as client, asyncio.TaskGroup() as group:
-            library = Library(Config(), executor, group)
+        async with httpx.AsyncClient() as client, Background() as background:
+            library = Library(Config(), executor, background)
             membership = Membership(
                 fleet,
                 index,

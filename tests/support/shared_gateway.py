@@ -9,6 +9,7 @@ from kv_publisher import Publisher
 from prometheus_client import CollectorRegistry
 from told_engine import MODEL, SECRET, SIZE, Text
 
+from gateway.background import Background
 from gateway.config import IndexConfig
 from gateway.kv.stream import Subscription
 from gateway.kv.subscriber import Subscriber
@@ -51,7 +52,7 @@ class SharedGateway:
 @contextlib.asynccontextmanager
 async def shared_gateway(url: str, *, lease: float = 1.0) -> AsyncIterator[SharedGateway]:
     """Runs until left; then it gives its leases back."""
-    async with asyncio.TaskGroup() as group:
+    async with Background() as background:
         loop = asyncio.get_running_loop()
         local, history = PrefixIndex(), RouteHistory(1000, 60.0)
 
@@ -60,7 +61,8 @@ async def shared_gateway(url: str, *, lease: float = 1.0) -> AsyncIterator[Share
 
         parts = RedisParts(
             IndexConfig(redis_url=url, lease=lease, deadline_ms=200), Fleet(), local, history,
-            FreshRoutes(2.0), 2.0, make, lambda update: gateway.deliver(update), group, CollectorRegistry(), loop.time,
+            FreshRoutes(2.0), 2.0, make, lambda update: gateway.deliver(update), background,
+            CollectorRegistry(), loop.time,
         )  # fmt: skip
         gateway = SharedGateway(parts, local, history)
         yield gateway

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
+from gateway.background import Background
 from gateway.config import ReplicaConfig
 from gateway.config.discovery import Discovery as Settings
 from gateway.fleet.discovery.discovery import Discovery
@@ -22,20 +23,20 @@ class DiscoveryParts:
     def __init__(
         self,
         settings: Settings,
-        group: asyncio.TaskGroup,
+        background: Background,
         make: Callable[[ReplicaConfig], Watching],
         drain: Callable[[ReplicaId, bool], None],
         forget: Callable[[ReplicaId], None],
     ) -> None:
         self._settings = settings
         self._forget = forget
-        self._roster = Roster(make, group, drain, self._gone)
+        self._roster = Roster(make, background, drain, self._gone)
         self._discovery = Discovery(make_sources(settings, Random()), Random(), self._roster.want)
         self.collector = DiscoveryCollector(self._discovery)
         self.configure = self._discovery.configure
         self.waiting = self._discovery.waiting
         self.troubles = self._discovery.troubles
-        self._task = group.create_task(self._discovery.run())
+        self._task = background.keep("discovery", self._discovery.run)
 
     def close(self) -> None:
         """Look for nobody and watch nobody."""

@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Protocol
 
+from gateway.background import Background
 from gateway.config import ReplicaConfig
 from gateway.fleet.discovery.reconcile import Identity, identity, reconcile
 from gateway.fleet.probe import replica_id
@@ -32,12 +34,12 @@ class Roster:
     def __init__(
         self,
         make: Callable[[ReplicaConfig], Watching],
-        group: asyncio.TaskGroup,
+        background: Background,
         drain: Callable[[ReplicaId, bool], None] = lambda replica, draining: None,
         gone: Callable[[Identity], None] = lambda who: None,
     ) -> None:
         self._make = make
-        self._group = group
+        self._background = background
         self._drain = drain
         self._gone = gone
         self._known: dict[Identity, ReplicaConfig] = {}
@@ -68,7 +70,8 @@ class Roster:
             if replica.draining:
                 self._drain(replica_id(who.url), True)
             watch = self._make(replica)
-            self._watches[who] = watch, self._group.create_task(_after(self._ending.get(who.url, ()), watch))
+            run = partial(_after, self._ending.get(who.url, ()), watch)
+            self._watches[who] = watch, self._background.keep("watch", run)
 
     def close(self) -> None:
         """Watch nobody."""

@@ -13,6 +13,7 @@ from membership_world import A, World, membership_world, update
 from processes import eventually
 from prometheus_client import generate_latest
 
+from gateway.background import Background
 from gateway.config import Probing, ReplicaConfig
 from gateway.fleet.discovery.reconcile import identity
 from gateway.fleet.discovery.roster import Roster
@@ -71,7 +72,7 @@ async def watched() -> AsyncIterator[Watched]:
     async with (
         membership_world() as world,
         httpx.AsyncClient(transport=httpx.MockTransport(answer)) as client,
-        asyncio.TaskGroup() as group,
+        Background() as background,
     ):
         health = Health(world.fleet, BreakerRules(5, 2, 1.0, 30.0), slow_start=0.0)
 
@@ -81,7 +82,7 @@ async def watched() -> AsyncIterator[Watched]:
                 probe, replica, URL, Probing(), world.membership, world.fleet, health, world.metrics, time.monotonic
             )
 
-        roster = Roster(watch, group, health.drain, lambda who: world.metrics.forget(A.replica))
+        roster = Roster(watch, background, health.drain, lambda who: world.metrics.forget(A.replica))
         yield Watched(world, roster)
         roster.close()
 

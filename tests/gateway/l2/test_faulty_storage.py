@@ -60,8 +60,9 @@ async def test_one_that_fails_or_hangs_is_left_alone_and_taken_up_again(mount: F
         assert world.metric("off", reason="slow") == 1
         assert "does not answer" in world.parts.faults()[0]
         assert await world.look_up(TOKENS) is None
-        outcome = "failed" if fault == "eio-stat" else "late"
-        assert world.metric("look_ups_total", model="m", outcome=outcome) == 3
+        # An error comes at once, unless the machine is busy with other things.
+        outcomes = ("failed", "late") if fault == "eio-stat" else ("late",)
+        assert sum(world.metric("look_ups_total", model="m", outcome=outcome) for outcome in outcomes) == 3
         await world.check()
         assert world.metric("off", reason="slow") == 1
         mount.fault("")

@@ -1,6 +1,5 @@
 """LMCache's servers that report to the gateway, and are asked for prefetches."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import monotonic
@@ -10,6 +9,7 @@ import respx
 from l2_world import CHUNK, MODEL, ROOT, request_of
 from prometheus_client import CollectorRegistry
 
+from gateway.background import Background
 from gateway.config.l2 import L2, SharedModel
 from gateway.l2.key_directory import Batch
 from gateway.l2.keys import Chunks, Memory
@@ -32,8 +32,8 @@ async def parts(**settings: object) -> AsyncIterator[tuple[L2Parts, CollectorReg
     config = L2.model_validate(
         {"coordinator": True, "models": {MODEL: SERVER}, "server_port": 8080, "deadline": 5.0, **settings}
     )
-    async with httpx.AsyncClient() as client, asyncio.TaskGroup() as group:
-        made = L2Parts(config, fleet, registry, client, group, monotonic)
+    async with httpx.AsyncClient() as client, Background() as background:
+        made = L2Parts(config, fleet, registry, client, background, monotonic)
         try:
             yield made, registry
         finally:

@@ -1,6 +1,7 @@
 import asyncio
 from dataclasses import dataclass, field
 
+from gateway.background import Background
 from gateway.config import ReplicaConfig
 from gateway.fleet.discovery.reconcile import Identity, identity
 from gateway.fleet.discovery.roster import Roster
@@ -41,8 +42,8 @@ async def steps() -> None:
 
 async def test_an_address_is_let_go_before_its_next_owner_is_watched() -> None:
     diary, gone = Diary(), list[Identity]()
-    async with asyncio.TaskGroup() as group:
-        roster = Roster(lambda config: Watch(config, diary), group, gone=gone.append)
+    async with Background() as background:
+        roster = Roster(lambda config: Watch(config, diary), background, gone=gone.append)
         roster.want([replica("a")])
         await steps()
         roster.want([replica("b")])
@@ -54,8 +55,8 @@ async def test_an_address_is_let_go_before_its_next_owner_is_watched() -> None:
 
 async def test_of_owners_in_quick_turn_each_waits_for_all_before_it() -> None:
     diary = Diary()
-    async with asyncio.TaskGroup() as group:
-        roster = Roster(lambda config: Watch(config, diary), group)
+    async with Background() as background:
+        roster = Roster(lambda config: Watch(config, diary), background)
         roster.want([replica("a")])
         await steps()
         roster.want([replica("b")])
@@ -67,8 +68,8 @@ async def test_of_owners_in_quick_turn_each_waits_for_all_before_it() -> None:
 
 async def test_one_that_comes_and_goes_in_one_breath_is_never_watched() -> None:
     diary = Diary()
-    async with asyncio.TaskGroup() as group:
-        roster = Roster(lambda config: Watch(config, diary), group)
+    async with Background() as background:
+        roster = Roster(lambda config: Watch(config, diary), background)
         for uid in ("a", "b", "c"):
             roster.want([replica(uid)])
         await steps()
@@ -78,8 +79,8 @@ async def test_one_that_comes_and_goes_in_one_breath_is_never_watched() -> None:
 
 async def test_what_changed_of_a_replica_reaches_its_watch() -> None:
     diary = Diary()
-    async with asyncio.TaskGroup() as group:
-        roster = Roster(lambda config: Watch(config, diary), group)
+    async with Background() as background:
+        roster = Roster(lambda config: Watch(config, diary), background)
         roster.want([replica()])
         await steps()
         roster.want([replica(weight=2)])
@@ -90,9 +91,11 @@ async def test_what_changed_of_a_replica_reaches_its_watch() -> None:
 
 async def test_who_drains_is_said_once_and_not_of_the_next_owner_of_its_address() -> None:
     said: list[tuple[str, bool]] = []
-    async with asyncio.TaskGroup() as group:
+    async with Background() as background:
         roster = Roster(
-            lambda config: Watch(config, Diary()), group, lambda replica, draining: said.append((replica, draining))
+            lambda config: Watch(config, Diary()),
+            background,
+            lambda replica, draining: said.append((replica, draining)),
         )
         roster.want([replica()])
         assert said == []

@@ -1,0 +1,73 @@
+"""What runs beside the requests: a fault of ours in one part ends neither the gateway nor, for long, that part."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable
+from types import TracebackType
+from typing import Any, Self
+
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+logger = logging.getLogger(__name__)
+
+_REST = 1.0
+"""seconds until a part that failed is begun again"""
+
+
+class Background(Collector):
+    """Tasks, until left: then they are waited for. What they can foresee they handle themselves.
+
+    rest: seconds until a part that failed is begun again.
+    """
+
+    def __init__(self, rest: float = _REST) -> None:
+        self._group = asyncio.TaskGroup()
+        self._rest = rest
+        self._failures: Counter[str] = Counter()
+
+    async def __aenter__(self) -> Self:
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._group.__aexit__(kind, error, trace)
+
+    def once(self, name: str, step: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Run it to its end; an exception is logged and counted."""
+        return self._group.create_task(self._guarded(name, step))
+
+    def keep(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> "asyncio.Task[None]":
+        """Run it until it ends or is cancelled; after an exception it is begun again."""
+        return self._group.create_task(self._kept(name, run))
+
+    def collect(self) -> Iterable[Metric]:
+        """The failures so far, by name."""
+        failures = CounterMetricFamily(
+            "kvgate_background_failures", "Faults of parts that run beside the requests", None, ("part",)
+        )
+        for name, count in self._failures.items():
+            failures.add_metric((name,), count)
+        yield failures
+
+    async def _guarded(self, name: str, step: Coroutine[Any, Any, None]) -> None:
+        try:
+            await step
+        except Exception:
+            self._failures[name] += 1
+            logger.exception("%s failed", name)
+
+    async def _kept(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        while True:
+            try:
+                await run()
+            except Exception:
+                self._failures[name] += 1
+                logger.exception("%s failed and is begun again", name)
+                await asyncio.sleep(self._rest)
+            else:
+                return
