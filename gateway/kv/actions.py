@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import msgspec
+
 from gateway.kv.wire import Batch
 
 
@@ -27,8 +29,7 @@ class Ask:
 Action = Apply | Clear | Ask
 
 
-@dataclass(slots=True)
-class FeedCounters:
+class FeedCounters(msgspec.Struct):
     """What has happened to one engine's stream."""
 
     gaps: int = 0

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 
 import zmq
 
@@ -105,7 +106,7 @@ class Stream:
             unjudged_groups=self._ledger.unjudged_groups,
             windowed_groups=self._ledger.windowed_groups,
             looks_ahead=self._ledger.looks_ahead,
-            feed=replace(self._feed.counters),
+            feed=copy(self._feed.counters),
             orphans=self._ledger.orphans,
             unplaced=self._ledger.unplaced,
             stored_in_storage=self._ledger.stored_in_storage,

@@ -4,7 +4,8 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+import msgspec
 
 from gateway.kv.actions import FeedCounters
 from gateway.kv.position import Position
@@ -13,8 +14,7 @@ from routing.ledger import Change, Wipe
 from routing.types import EngineId
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(msgspec.Struct, frozen=True):
     """What an engine's events changed since the last update, and where its stream stands."""
 
     engine: EngineId
@@ -37,7 +37,7 @@ class Update:
     """blocks announced so far whose tokens don't fit their hashes"""
     stored_in_storage: int = 0
     """blocks announced in tier STORAGE so far"""
-    ignored: Mapping[str, int] = field(default_factory=dict)
+    ignored: Mapping[str, int] = {}
     """events left out so far, by reason (`wire.Batch.ignored`)"""
     entries: Entries | None = None
     """what changed in the books, of a recorded stream"""
@@ -115,7 +115,7 @@ def _joined(earlier: Update, later: Update) -> Update:
         entries = Entries(
             {**earlier.entries.names, **entries.names}, {**earlier.entries.copies, **entries.copies}, entries.traits
         )
-    return replace(later, changes=[*earlier.changes, *later.changes], entries=entries)
+    return msgspec.structs.replace(later, changes=[*earlier.changes, *later.changes], entries=entries)
 
 
 def _weight(changes: Sequence[Change]) -> int:
@@ -123,6 +123,8 @@ def _weight(changes: Sequence[Change]) -> int:
 
 
 def _cut(update: Update, budget: int) -> Sequence[Update]:
+    if _weight(update.changes) <= budget:
+        return [update]
     parts: list[Update] = []
     changes: list[Change] = []
     weight = 0
@@ -130,10 +132,10 @@ def _cut(update: Update, budget: int) -> Sequence[Update]:
         changes.append(change)
         weight += _weight([change])
         if weight >= budget:
-            parts.append(replace(update, changes=changes, entries=None, position=None, complete=False))
+            parts.append(msgspec.structs.replace(update, changes=changes, entries=None, position=None, complete=False))
             changes, weight = [], 0
-    if changes or not parts or update.entries is not None:
-        parts.append(replace(update, changes=changes))
+    if changes or update.entries is not None:
+        parts.append(msgspec.structs.replace(update, changes=changes))
     else:
-        parts[-1] = replace(update, changes=parts[-1].changes)
+        parts[-1] = msgspec.structs.replace(update, changes=parts[-1].changes)
     return parts

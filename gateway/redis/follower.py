@@ -5,6 +5,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+
 from gateway.kv.actions import FeedCounters
 from gateway.kv.stream import Subscription
 from gateway.kv.subscriber import Subscriber
@@ -78,10 +80,11 @@ class Follower:
         if owned is None or owned.number != update.generation:
             return
         owned.caught_up |= update.settled
-        self._parts.deliver(replace(update, generation=self.stream.generation))
+        self._parts.deliver(msgspec.structs.replace(update, generation=self.stream.generation))
         if update.unjudged_groups or update.windowed_groups:
             # A hybrid model's groups hold sparsely what a bitmap says to be whole.
-            update = replace(update, changes=[] if owned.unjudged else [Wipe(None)], entries=None, position=None)
+            changes = [] if owned.unjudged else [Wipe(None)]
+            update = msgspec.structs.replace(update, changes=changes, entries=None, position=None)
             owned.unjudged = True
         owned.writer.add(update)
 
@@ -155,7 +158,7 @@ class Follower:
         if owned is not None:
             owned.task.cancel()
             self._parts.subscriber.unsubscribe(self.stream.engine)
-            self._parts.deliver(replace(self._synthetic([Wipe(None)]), ended=True))
+            self._parts.deliver(msgspec.structs.replace(self._synthetic([Wipe(None)]), ended=True))
 
     def _synthetic(self, changes: list[Change]) -> Update:
         return Update(

@@ -1,5 +1,4 @@
-from dataclasses import replace
-
+import msgspec
 from membership_world import SOURCES, A, membership_world, replica, update
 from prometheus_client import CollectorRegistry
 
@@ -26,13 +25,14 @@ async def test_it_tells_how_old_what_the_index_says_can_be_and_how_many_messages
         assert told("sequence_lag") is None, "nothing was ever heard"
 
         feed = FeedCounters(heard_seq=9, last_seq=7, last_ts=1e9, applied_at=93.0, confirmed_at=96.5)
-        world.membership.take_in(replace(update(1, []), feed=feed))
+        world.membership.take_in(msgspec.structs.replace(update(1, []), feed=feed))
         assert told("staleness_seconds") == 3.5
         assert told("last_event_age_seconds") == 7.0
         assert told("sequence") == 7
         assert told("sequence_lag") == 2
 
         # What was booked is lost, so everything heard is missing.
-        world.membership.take_in(replace(update(1, []), feed=replace(feed, last_seq=None, last_ts=None)))
+        feed = msgspec.structs.replace(feed, last_seq=None, last_ts=None)
+        world.membership.take_in(msgspec.structs.replace(update(1, []), feed=feed))
         assert told("sequence") is None
         assert told("sequence_lag") == 10

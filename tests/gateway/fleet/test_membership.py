@@ -1,6 +1,6 @@
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
+import msgspec
 import pytest
 from membership_world import SOURCES, A, World, membership_world, replica, update
 
@@ -95,7 +95,7 @@ async def test_credits_of_a_prompt_that_began_end_when_events_speak_of_their_blo
 async def test_an_engine_that_looks_ahead_computes_a_block_of_each_hit_again(world: World) -> None:
     world.membership.join(replica(), SOURCES)
     world.membership.take_in(update(1, [Put(Tier.GPU, CHAIN)]))
-    world.membership.take_in(replace(update(1, []), looks_ahead=True))
+    world.membership.take_in(msgspec.structs.replace(update(1, []), looks_ahead=True))
     world.membership.join(replica(), SOURCES)
     [engine] = world.fleet
     assert engine.recomputed_blocks == 1
