@@ -39,7 +39,10 @@ class Background(Collector):
 
     def once(self, name: str, step: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Run it to its end; an exception is logged and counted."""
-        return self._group.create_task(self._guarded(name, step))
+        task = self._group.create_task(self._guarded(name, step))
+        # A task that is cancelled before it begins would leave the step as it is.
+        task.add_done_callback(lambda _: step.close())
+        return task
 
     def keep(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> "asyncio.Task[None]":
         """Run it until it ends or is cancelled; after an exception it is begun again."""

@@ -54,6 +54,14 @@ async def test_a_step_that_fails_is_not_repeated_and_ends_nothing() -> None:
     assert registry.get_sample_value("kvgate_background_failures_total", {"part": "prefetch"}) == 1
 
 
+async def test_a_step_that_is_cancelled_before_it_begins_is_not_left_behind() -> None:
+    async def step() -> None:
+        raise AssertionError("it was not to begin")
+
+    async with Background() as background:
+        background.once("prefetch", step()).cancel()
+
+
 async def test_a_part_that_ends_is_not_begun_again() -> None:
     begun: list[str] = []
 
