@@ -64,7 +64,7 @@ class Prediction(NamedTuple):
     """Predicted time to first token by term, in seconds."""
 
     queue: float
-    """prompts that are in front"""
+    """prompts that are in front, or running requests that must leave the KV cache first"""
     decode: float
     """requests that decode in the same steps"""
     load: float
@@ -78,7 +78,7 @@ class Prediction(NamedTuple):
     spared: float = 0.0
     """prefill that shared storage spares; no part of the sum. Where it is less than `shared`, loading does not pay"""
     work: float = 0.0
-    """what its prefill takes from those who come later"""
+    """what its prefill, and its place in a full KV cache, take from those who come later"""
     moving: float = 0.0
     """what it would be worth to stay with the rest of its conversation, where this is not the place"""
 
@@ -106,7 +106,7 @@ class Stake(NamedTuple):
     moving: float = 0.0
     """seconds, as in Prediction"""
     behind: float = 0.0
-    """seconds that each second of prefill costs those who come later"""
+    """seconds that each second of prefill, or of waiting for memory, costs those who come later"""
 
 
 NOTHING_AT_STAKE = Stake()
@@ -122,6 +122,7 @@ def predict(
     l2: int = 0,
     loading_l2: float = 0.0,
     stake: Stake = NOTHING_AT_STAKE,
+    capacity: int = 0,
 ) -> Prediction:
     """Predict a request's time to first token on one engine.
 
@@ -130,9 +131,12 @@ def predict(
     waiting_prompt: tokens that a waiting request of somebody else is thought to prefill.
     l2: tokens beyond l1 that it loads from shared storage, which takes `loading_l2` seconds. An engine loads what it
     finds whether that pays or not, so a load that does not pay is counted as what it is.
+    capacity: tokens that its KV cache holds; 0 where that is not known.
 
     Prompts in front are prefilled in the same engine steps as long as these have room, so the fixed part is paid once
-    a step, not once a prompt. The first of ours is half done on average.
+    a step, not once a prompt. The first of ours is half done on average. While they are prefilled others end and leave
+    the cache, so of the two waits the longer one counts. If that is the one for memory, those who come later wait for
+    ours, too.
     """
     in_front = load.pending_tokens + load.others_waiting * waiting_prompt
     held = l1 + l2
@@ -142,14 +146,21 @@ def predict(
     if load.pending:
         ours *= 1 - 0.5 / load.pending
     others = profile.prefill_per_token * load.others_waiting * waiting_prompt
-    queue = ours + others + profile.prefill_base * (steps - 1)
+    queue = ours + others
+    fits = load.until_it_fits(in_front + prompt, capacity) if capacity else 0.0
+    crowding = 0.0
+    if fits > queue:
+        own = load.residence * prompt / capacity
+        crowding = own if own < fits - queue else fits - queue
+        queue = fits
+    queue += profile.prefill_base * (steps - 1)
     prefill = profile.prefill(new, held)
     running = load.running
     decode = _decode(profile, running, load.context_tokens, steps, queue + prefill) if running else 0.0
     loading = profile.load_l1(l1 - l0) if l1 > l0 else 0.0
     spared = profile.prefill(prompt - l1, l1) - prefill if l2 else 0.0
     room, moving, behind = stake
-    return Prediction(queue, decode, loading, prefill, room, loading_l2, spared, behind * prefill, moving)
+    return Prediction(queue, decode, loading, prefill, room, loading_l2, spared, behind * (prefill + crowding), moving)
 
 
 def _decode(profile: Profile, running: int, context: int, steps: int, prefills: float) -> float:

@@ -86,9 +86,12 @@ class Engine:
 
     namespace: Namespace = field(init=False)
     """what its blocks' names depend on"""
+    capacity: int = field(init=False)
+    """tokens that its KV cache holds, 0 where it does not tell"""
 
     def __post_init__(self) -> None:
         self.namespace = Namespace(self.replica.base.id, self.told_block_size or self.replica.block_size)
+        self.capacity = (self.replica.capacity_blocks or 0) * self.namespace.block_size
 
     @property
     def recomputed_blocks(self) -> int:
@@ -104,7 +107,7 @@ class Engine:
 class Lease:
     """A request's place in its engine's load, given back once however the request ends."""
 
-    __slots__ = ("_load", "_new_tokens", "_pairs", "_prompt_tokens", "_state")
+    __slots__ = ("_began", "_load", "_new_tokens", "_pairs", "_prompt_tokens", "_state")
 
     def __init__(self, load: EngineLoad, prompt_tokens: int, new_tokens: int) -> None:
         self._load = load
@@ -112,26 +115,30 @@ class Lease:
         self._new_tokens = new_tokens
         self._pairs = new_tokens * (2 * prompt_tokens - new_tokens) // 2
         self._state = "pending"
+        self._began = 0.0
         load.begun += 1
         load.in_flight += 1
         load.pending += 1
         load.pending_tokens += new_tokens
         load.pending_pairs += self._pairs
 
-    def first_token(self) -> None:
+    def first_token(self, now: float) -> None:
         """The prompt is prefilled; from now on the request only decodes. Only the first call counts."""
         if self._state == "pending":
             self._state = "decoding"
+            self._began = now
             self._load.pending -= 1
             self._load.pending_tokens -= self._new_tokens
             self._load.pending_pairs -= self._pairs
             self._load.context_tokens += self._prompt_tokens
 
-    def release(self) -> None:
+    def release(self, now: float) -> None:
         """The request ended. Only the first call counts."""
         if self._state == "released":
             return
-        self.first_token()
+        if self._state == "decoding":
+            self._load.ended(now - self._began)
+        self.first_token(now)
         self._state = "released"
         self._load.context_tokens -= self._prompt_tokens
         self._load.in_flight -= 1

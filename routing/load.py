@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+LATEST = 0.05
+"""What the latest request that ended counts in the mean residence."""
+
 
 class Report(NamedTuple):
     """An engine's own figures, as last scraped from its `/metrics`."""
@@ -18,6 +21,7 @@ class Mark(NamedTuple):
 
     in_flight: int
     begun: int
+    context_tokens: int
 
 
 class UnderWay(NamedTuple):
@@ -59,6 +63,10 @@ class EngineLoad:
     """requests that run there and are not ours, as last reported"""
     others_waiting: int = 0
     """requests that wait there and are not ours, as last reported"""
+    reported_context: int = 0
+    """`context_tokens` when the report was asked for"""
+    residence: float = 0.0
+    """mean seconds from a request's first token to its end, 0 while none of ours has ended"""
     weight: float = 1.0
     """how much the engine takes, beside others; greater than 0"""
 
@@ -91,7 +99,22 @@ class EngineLoad:
 
     def mark(self) -> Mark:
         """To be taken before a report is asked for."""
-        return Mark(self.in_flight, self.begun)
+        return Mark(self.in_flight, self.begun, self.context_tokens)
+
+    def ended(self, seconds: float) -> None:
+        """A request of ours ended so long after its first token."""
+        self.residence += (seconds - self.residence) * (LATEST if self.residence else 1.0)
+
+    def until_it_fits(self, tokens: float, capacity: int) -> float:
+        """Seconds until so many tokens fit into a KV cache of `capacity` > 0 beside what running requests hold of it.
+
+        An engine takes a prompt in once all of it fits; cached blocks that nobody runs on are room. A cache that stays
+        full is turned over once in the time that a request stays (Little's law). What is held is what was reported,
+        which knows what prompts share, what was generated and what is not ours, and what has come and gone since.
+        """
+        held = self.report.kv_usage * capacity + self.context_tokens - self.reported_context
+        over = held + tokens - capacity
+        return self.residence * over / capacity if over > 0.0 else 0.0
 
     def observe(self, report: Report, mark: Mark) -> None:
         """Take in what the engine reports.
@@ -102,5 +125,6 @@ class EngineLoad:
         ours = mark.in_flight + self.begun - mark.begun
         others = max(0, report.running + report.waiting - ours)
         self.report = report
+        self.reported_context = mark.context_tokens
         self.others_waiting = min(others, report.waiting)
         self.others_running = others - self.others_waiting

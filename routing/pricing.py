@@ -91,13 +91,15 @@ class Pricing:
             l0, l1, l2, loading_l2, new_blocks, left = self._find(engine, view, now)
             profile = self._fit.profile(engine.id)
             stake = self._stakes.of(engine, profile, new_blocks, left, cache, share, standing)
-            prediction = predict(profile, engine.load, l0, l1, tokens, waiting_prompt, l2, loading_l2, stake)
+            prediction = predict(
+                profile, engine.load, l0, l1, tokens, waiting_prompt, l2, loading_l2, stake, engine.capacity
+            )
             candidates.append(Candidate(engine.id, engine.load, l0, l1, tokens, prediction, l2))
         return candidates
 
     def _unmatched(self, engine: Engine, tokens: int, waiting_prompt: float) -> Candidate:
         profile = self._fit.profile(engine.id)
-        prediction = predict(profile, engine.load, 0, 0, tokens, waiting_prompt)
+        prediction = predict(profile, engine.load, 0, 0, tokens, waiting_prompt, capacity=engine.capacity)
         return Candidate(engine.id, engine.load, 0, 0, tokens, prediction)
 
     def _view(

@@ -113,7 +113,8 @@ class Router:
 
     def queue(self, engine: Engine) -> float:
         """Seconds that one more prompt would wait there, as predicted, until its own prefill begins."""
-        return predict(self._fit.profile(engine.id), engine.load, 0, 0, 0, self._mean_new_tokens).queue
+        profile = self._fit.profile(engine.id)
+        return predict(profile, engine.load, 0, 0, 0, self._mean_new_tokens, capacity=engine.capacity).queue
 
     def withdraw(self, decision: Decision) -> None:
         """The request got no answer there, so nothing says that its blocks are, or will be, held."""

@@ -80,7 +80,7 @@ class Forwarder:
         begun = inbound.arrived
 
         def first_byte(at: float) -> None:
-            lease.first_token()
+            lease.first_token(at)
             self._began(decision, at)
 
         try:
@@ -110,7 +110,7 @@ class Forwarder:
                 outcome = await relay.run()
             answered = outcome.status == 200 and outcome.first_byte_at is not None
         finally:
-            lease.release()
+            lease.release(self._now())
             if timer is not None:
                 timer.cancel()
             if not answered:

@@ -127,7 +127,7 @@ class Forecast:
 
     def _prefilled(self, replica: int, job: _Job, now: float) -> None:
         site, request = self._sites[replica], job.request
-        job.lease.first_token()
+        job.lease.first_token(now)
         self._keep(replica, _kept(request, self._size), now)
         site.decoding += 1
         site.context += request.prompt_tokens
@@ -139,7 +139,7 @@ class Forecast:
         site = self._sites[replica]
         site.decoding -= 1
         site.context -= job.request.prompt_tokens
-        job.lease.release()
+        job.lease.release(now)
 
     def _keep(self, replica: int, blocks: Sequence[BlockHash], now: float) -> None:
         """The replica holds these blocks now, and tells what is new and what had to go."""

@@ -83,7 +83,7 @@ class Run:
         for request in [request for request, sent in self._sent.items() if number(sent.decision.engine) == replica]:
             sent = self._sent.pop(request)
             self._first.pop(request, None)
-            sent.lease.release()
+            sent.lease.release(self.now)
             self._arrive(sent.ask)
 
     def join(self, replica: int) -> None:
@@ -129,7 +129,7 @@ class Run:
             if request not in self._first:
                 self._first[request] = self.now
                 _, door, decision, lease = self._sent[request]
-                lease.first_token()
+                lease.first_token(self.now)
                 door.began(decision, self.now)
             if request.finished:
                 ended.append(self._end(request))
@@ -140,7 +140,7 @@ class Run:
 
     def _end(self, request: Request) -> Answered:
         ask, door, decision, lease = self._sent.pop(request)
-        lease.release()
+        lease.release(self.now)
         ttft = self._first.pop(request) - ask.at
         door.answered(decision, request.cached or 0, ttft)
         answered = Answered(

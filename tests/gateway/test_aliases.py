@@ -26,4 +26,4 @@ def test_the_figures_of_requests_are_there_under_the_operators_names_too() -> No
     assert value("model_ttfb_milliseconds_bucket", {**m, "le": "10.0"}) == 0
     assert value("model_ttfb_milliseconds_bucket", {**m, "le": "25.0"}) == 2
     assert value("model_ttfb_milliseconds_bucket", {**m, "le": "+Inf"}) == 2
-    lease.release()
+    lease.release(0.0)

@@ -13,6 +13,7 @@ from routing.decision import Candidate, Prompt, RouteRequest
 from routing.fit import SpeedFit
 from routing.fleet import Fleet, ModelCard, Replica
 from routing.fresh import FreshRoutes
+from routing.load import Report
 from routing.policies import POLICIES
 from routing.policies.kv_aware import NOISE
 from routing.reuse import ReuseChance
@@ -39,6 +40,9 @@ class State:
     pending_tokens: int
     """of those that are pending; none are where nobody is"""
     others_waiting: int
+    usage: float = 0.0
+    """share of its memory that running requests held when it was last asked"""
+    residence: float = 0.0
 
 
 STATE = st.builds(
@@ -49,6 +53,8 @@ STATE = st.builds(
     pending=st.integers(0, 5),
     pending_tokens=st.integers(0, 6000),
     others_waiting=st.integers(0, 5),
+    usage=st.floats(0.0, 1.0),
+    residence=st.floats(0.0, 60.0),
 )
 
 
@@ -70,6 +76,9 @@ def candidates(states: Sequence[State]) -> Mapping[EngineId, Candidate]:
         member.load.pending = state.pending
         member.load.pending_tokens = state.pending_tokens if state.pending else 0
         member.load.others_waiting = state.others_waiting
+        member.load.report = Report(kv_usage=state.usage)
+        member.load.reported_context = 500 * state.running
+        member.load.residence = state.residence
     matches = {engine(number): PrefixMatch(state.held, state.held) for number, state in enumerate(states)}
     fit = SpeedFit(PROFILES["llama-8b-h100"])
     router = Router(fleet, FreshRoutes(2.0), fit, Stakes(room))
@@ -85,9 +94,15 @@ def test_nobody_waits_longer_than_elsewhere_but_for_what_others_have_at_stake(st
         assert chosen.ttft <= other.ttft + NOISE + at_stake + 1e-9
 
 
-@given(st.lists(STATE, min_size=1, max_size=4), st.integers(0, 5), st.integers(0, 4000), st.integers(0, 20))
+@given(
+    st.lists(STATE, min_size=1, max_size=4),
+    st.integers(0, 5),
+    st.integers(0, 4000),
+    st.integers(0, 20),
+    st.floats(0, 1),
+)
 def test_an_engine_with_more_to_do_never_costs_less(
-    states: list[State], pending: int, tokens: int, running: int
+    states: list[State], pending: int, tokens: int, running: int, usage: float
 ) -> None:
     first, *rest = states
     busier = replace(
@@ -95,6 +110,7 @@ def test_an_engine_with_more_to_do_never_costs_less(
         running=first.running + running,
         pending=first.pending + pending,
         pending_tokens=first.pending_tokens + tokens,
+        usage=max(first.usage, usage),
     )
     before, after = (candidates([state, *rest])[engine(0)].prediction for state in (first, busier))
     assert after.ttft >= before.ttft - 1e-9

@@ -9,11 +9,11 @@ H100 = PROFILES["qwen3-32b-h100"]
 
 def prediction(
     load: EngineLoad | None = None, *, profile: Profile = H100, l0: int = 0, l1: int | None = None, prompt: int = 1000,
-    stake: Stake = NOTHING_AT_STAKE,
+    stake: Stake = NOTHING_AT_STAKE, capacity: int = 0,
 ) -> Prediction:  # fmt: skip
     return predict(
         profile, load or EngineLoad(), l0=l0, l1=l0 if l1 is None else l1, prompt=prompt, waiting_prompt=1000.0,
-        stake=stake,
+        stake=stake, capacity=capacity,
     )  # fmt: skip
 
 
@@ -60,6 +60,37 @@ def test_what_others_have_at_stake_is_no_part_of_the_wait_but_of_the_cost() -> N
     crowded, roomy = prediction(stake=Stake(room=0.02, moving=0.01, behind=0.5)), prediction()
     assert crowded.ttft == roomy.ttft
     assert crowded.cost == pytest.approx(roomy.cost + 0.03 + 0.5 * roomy.prefill)
+
+
+def crowded(prompts: int, residence: float = 20.0) -> EngineLoad:
+    """An engine that runs so many prompts of 1,000 tokens."""
+    return EngineLoad(in_flight=prompts, context_tokens=1000 * prompts, residence=residence)
+
+
+def test_a_prompt_that_does_not_fit_beside_running_ones_waits_until_enough_of_them_have_ended() -> None:
+    assert prediction(crowded(9), prompt=1000, capacity=10_000).queue == 0.0
+    assert prediction(crowded(9), prompt=1500, capacity=10_000).queue == pytest.approx(20.0 * 500 / 10_000)
+    assert prediction(crowded(9), prompt=1500, capacity=0).queue == 0.0, "nobody knows what fits"
+    assert prediction(crowded(9, residence=0.0), prompt=1500, capacity=10_000).queue == 0.0, "nor how long they stay"
+
+
+def test_prompts_in_front_take_their_part_of_the_memory_first() -> None:
+    load = crowded(9)
+    Lease(load, prompt_tokens=2000, new_tokens=2000)
+    assert prediction(load, prompt=1000, capacity=10_000).queue == pytest.approx(20.0 * 2000 / 10_000)
+
+
+def test_of_the_waits_for_memory_and_for_prompts_in_front_the_longer_one_counts() -> None:
+    load = crowded(0, residence=0.001)
+    Lease(load, prompt_tokens=20_000, new_tokens=20_000)
+    assert prediction(load, capacity=10_000) == prediction(load)
+
+
+def test_who_waits_for_memory_keeps_others_waiting_for_what_it_takes() -> None:
+    stake = Stake(behind=2.0)
+    roomy, full = (prediction(load, stake=stake, capacity=10_000) for load in (crowded(5), crowded(15)))
+    assert roomy.work == pytest.approx(2.0 * roomy.prefill)
+    assert full.work == pytest.approx(2.0 * (full.prefill + 20.0 * 1000 / 10_000))
 
 
 def test_a_profile_in_milliseconds_is_kept_in_seconds() -> None:

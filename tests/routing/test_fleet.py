@@ -13,26 +13,26 @@ def test_a_lease_counts_until_it_is_released_however_often_that_is_said() -> Non
     lease = Lease(load, prompt_tokens=100, new_tokens=30)
     assert (load.in_flight, load.pending, load.pending_tokens, load.context_tokens) == (1, 1, 30, 0)
     assert load.pending_pairs == 30 * 70 + 30 * 30 // 2
-    lease.first_token()
-    lease.first_token()
+    lease.first_token(0.0)
+    lease.first_token(0.0)
     assert (load.in_flight, load.pending, load.pending_tokens, load.context_tokens) == (1, 0, 0, 100)
     assert load.pending_pairs == 0
-    lease.release()
-    lease.release()
+    lease.release(0.0)
+    lease.release(0.0)
     assert load == EngineLoad(begun=1)
 
 
 def test_a_lease_released_before_its_first_token_leaves_nothing() -> None:
     load = EngineLoad()
     lease = Lease(load, 100, 30)
-    lease.release()
-    lease.first_token()
+    lease.release(0.0)
+    lease.first_token(0.0)
     assert load == EngineLoad(begun=1)
 
 
 def test_what_an_engine_reports_beyond_ours_is_others() -> None:
     load = EngineLoad()
-    Lease(load, 10, 10).first_token()
+    Lease(load, 10, 10).first_token(0.0)
     load.observe(Report(running=3, waiting=5), load.mark())
     assert (load.others_running, load.others_waiting, load.running) == (2, 5, 3)
 
@@ -41,10 +41,10 @@ def test_a_report_does_not_count_a_request_of_ours_that_ended_or_began_meanwhile
     load = EngineLoad()
     ending = Lease(load, 10, 10)
     mark = load.mark()
-    ending.release()
+    ending.release(0.0)
     beginning = Lease(load, 10, 10)
     load.observe(Report(running=2), mark)
-    beginning.release()
+    beginning.release(0.0)
     assert (load.others_running, load.others_waiting, load.running) == (0, 0, 0)
 
 
@@ -82,7 +82,7 @@ def test_joining_again_keeps_the_load_and_takes_in_what_changed() -> None:
     assert after.load.in_flight == 1
     assert len(fleet) == 1
     assert fleet.serving("adapter")
-    lease.release()
+    lease.release(0.0)
     assert after.load.in_flight == 0
 
 

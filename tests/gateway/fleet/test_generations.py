@@ -110,14 +110,14 @@ async def test_nothing_of_a_thousand_generations_of_pods_remains() -> None:
         world = there.world
         first = await there.live(1)
         await there.until_nobody_is_there()
-        first.release()
+        first.release(0.0)
         del first
         tasks, files, objects = len(asyncio.all_tasks()), descriptors(), of_replicas()
         for generation in range(2, GENERATIONS + 2):
             lease = await there.live(generation)
             if generation % 2:
                 await there.until_nobody_is_there()  # else the next one takes the address at once
-            lease.release()
+            lease.release(0.0)
         await there.until_nobody_is_there()
         del lease
         assert not there.roster.watches(identity(pod(0)).url)

@@ -30,6 +30,6 @@ def test_an_engine_with_a_long_queue_or_a_full_cache_is_saturated() -> None:
     full.load.report = Report(kv_usage=0.95)
     assert (wait("a") or 0) > 500
     assert share("m") == 2 / 3
-    lease.release()
+    lease.release(0.0)
     full.load.report = Report()
     assert (wait("a"), share("m")) == (0.0, 0.0)

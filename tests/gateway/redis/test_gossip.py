@@ -105,9 +105,9 @@ async def test_a_request_counts_at_the_other_gateway_until_it_ends(shared: Index
         await until(lambda: b.engines[1].load.in_flight, "b knows of the request")
         assert b.engines[1].load.elsewhere == a.engines[1].load.ours
         assert b.engines[0].load.in_flight == 0
-        lease.first_token()
+        lease.first_token(0.0)
         await until(lambda: not b.engines[1].load.pending, "b knows of its first token")
-        lease.release()
+        lease.release(0.0)
         await until(lambda: not b.engines[1].load.in_flight, "b knows of its end")
         assert a.engines[1].load.in_flight == 0
 
@@ -154,7 +154,7 @@ async def test_it_goes_on_when_redis_has_been_away(server: Valkey) -> None:
         await until(lambda: b.engines[0].load.in_flight, "b knows of the request")
         server.kill()
         Lease(a.engines[1].load, 1000, 400)
-        lease.release()
+        lease.release(0.0)
         server.start()
         server.answers()
         await until(lambda: b.engines[1].load.in_flight, "b hears of it again")
