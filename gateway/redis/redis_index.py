@@ -4,7 +4,6 @@ Reading never depends on who writes. Writing is for who has the lease of an engi
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import NamedTuple, cast
 
 from gateway.redis.looks import Look, Search, Seen, Table
@@ -80,8 +79,8 @@ class RedisIndex:
         """What each of the looks finds, all at the same time. Raises RedisIndexError."""
         key = base(self._prefix, model)
         table = self._tables.get(key, _NO_TABLE)
-        blocks = pack(chain.from_iterable(look.blocks for look in looks))
-        shapes = pack(chain.from_iterable((len(look.blocks), look.stride) for look in looks))
+        blocks = b"".join([pack(look.blocks) for look in looks])
+        shapes = pack([number for look in looks for number in (len(look.blocks), look.stride)])
         version, rows, *flat = await run(self.client, MATCH, key, table.version, blocks, shapes)
         if rows is not None:
             table = self._tables[key] = _table(version, rows)

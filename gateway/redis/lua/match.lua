@@ -54,16 +54,16 @@ for i = 1, #shapes, 16 do
 end
 
 while wide > 0 do
-  local pairs, width = apart, wide
+  local ends, width = apart, wide
   apart, wide, count = {}, 0, 0
   for i = 1, width, 4 do
-    local middle = floor((pairs[i] + pairs[i + 1]) / 2)
+    local middle = floor((ends[i] + ends[i + 1]) / 2)
     count = count + 1
     keys[count] = prefix .. sub(chains, middle * 8 + 1, middle * 8 + 8)
   end
   found = bitmaps(keys, count)
   for i = 1, width, 4 do
-    local low, high, before, after = unpack(pairs, i, i + 3)
+    local low, high, before, after = unpack(ends, i, i + 3)
     local middle, between = floor((low + high) / 2), found[(i + 3) / 4]
     if between ~= before then differ(low, middle, before, between) end
     if between and between ~= after then differ(middle, high, between, after) end
