@@ -50,6 +50,7 @@ from gateway.state import StateCollector
 from gateway.stored import StoredAnswers
 from gateway.tracing.parts import tracing
 from gateway.traffic_log import TrafficLog
+from gateway.warm_up import WarmUp
 from routing.breaker import BreakerRules
 from routing.fit import SpeedFit
 from routing.fleet import Fleet, Replica
@@ -74,7 +75,8 @@ class Gateway:
     """Every object of one gateway process. Made inside a running event loop."""
 
     def __init__(self, config: Config, client: httpx.AsyncClient, background: Background) -> None:
-        self.metrics = Metrics()
+        self.metrics = metrics = Metrics()
+        registry = metrics.registry
         self.stopping = False
         self._config = config
         self._client = client
@@ -99,66 +101,64 @@ class Gateway:
 
         self._redis = (
             RedisParts(config.index, self._fleet, index, history, fresh, config.fresh_lifetime, subscriber, take_in,
-                       background, self.metrics.registry, monotonic)
+                       background, registry, monotonic)
             if config.index.redis_url else None
         )  # fmt: skip
         self._subscriber = self._redis.streams if self._redis else subscriber(take_in)
         holding = self._redis or index
         remote = RemoteReader(client, monotonic, deadline=config.tokenize_timeout)
-        auditor = Auditor(config.audit, self._subscriber.rebuild, self.metrics, monotonic)
+        auditor = Auditor(config.audit, self._subscriber.rebuild, metrics, monotonic)
         room = Room(ReuseChance(), config.room_lifetime, lambda engine: holding.held(engine, Tier.GPU))
         tls = config.upstream_tls.context()
         self._membership = Membership(
             self._fleet, index, fresh, history, room, self._subscriber, self._library, remote, auditor,
-            lambda url: make_pool(url, config.limits, tls), self.metrics, monotonic,
+            lambda url: make_pool(url, config.limits, tls), metrics, monotonic,
         )  # fmt: skip
-
-        self.metrics.registry.register(StateCollector(self._fleet, self.health, holding, self._membership, monotonic))
+        registry.register(StateCollector(self._fleet, self.health, holding, self._membership, monotonic))
 
         random = Random()
         fit = SpeedFit(config.speed())
         router = Router(self._fleet, fresh, fit, Stakes(room))
-        self.metrics.registry.register(SignalsCollector(self._fleet, router.queue, config.saturation))
+        registry.register(SignalsCollector(self._fleet, router.queue, config.saturation))
         if config.operator_metric_names:
-            self.metrics.registry.register(AliasCollector(self.metrics, self._fleet))
-        l2 = config.l2 and L2Parts(config.l2, self._fleet, self.metrics.registry, client, background, monotonic)
-        self._l2 = l2
-        shadow = Shadow(POLICIES[config.shadow_policy](random), self.metrics.registry) if config.shadow_policy else None
+            registry.register(AliasCollector(metrics, self._fleet))
+        self._l2 = l2 = config.l2 and L2Parts(config.l2, self._fleet, registry, client, background, monotonic)
+        warm_up = WarmUp(config.warm_up, self._fleet, holding, client, background, metrics, monotonic)
+        shadow = Shadow(POLICIES[config.shadow_policy](random), registry) if config.shadow_policy else None
         self._chooser = Chooser(
             config, self._fleet, index, history, router, self._library, remote, self._executor, random,
             l2.storage if l2 else None, l2.flights if l2 else None, l2.prefetcher if l2 else None, self._redis,
-            shadow, self._redis.gossip.note if self._redis else None,
+            shadow, self._redis.gossip.note if self._redis else None, warm_up.note,
         )  # fmt: skip
         check = ParityCheck(client)
-        canary = Canary(self._fleet, self._library, check, config.parity_interval, self.metrics, monotonic)
+        canary = Canary(self._fleet, self._library, check, config.parity_interval, metrics, monotonic)
         self._requests = RequestLog(sys.stderr, config.log_format)
         page = PageParts(
             lambda: self._config, self.degraded, self._set_policy, self._fleet, self.health, holding, self._membership,
-            self.metrics.registry, self._l2.faults if self._l2 else list, lambda: self.stopping,
+            registry, self._l2.faults if self._l2 else list, lambda: self.stopping,
         )  # fmt: skip
         listeners = [
-            auditor.ended, *page.listeners, Savings(self.metrics, config.speed()).ended,
-            SpeedWatch(fit, self._fleet, self.metrics.registry).ended, LossSplit(self.metrics.registry).ended,
+            auditor.ended, *page.listeners, Savings(metrics, config.speed()).ended,
+            SpeedWatch(fit, self._fleet, registry).ended, LossSplit(registry).ended,
         ]  # fmt: skip
-        if logging.getLogger("kvgate.request").isEnabledFor(logging.INFO):
-            listeners.append(self._requests.write)
+        listeners += [self._requests.write] if logging.getLogger("kvgate.request").isEnabledFor(logging.INFO) else []
         listeners += [self._l2.storage.ended] if self._l2 else []
-        self._traffic = TrafficLog(config.traffic_log, self.metrics.registry) if config.traffic_log else None
+        self._traffic = TrafficLog(config.traffic_log, registry) if config.traffic_log else None
         listeners += [self._traffic.add] if self._traffic else []
         self.tracing = tracing(config.tracing)
         listeners += [self.tracing.ended] if self.tracing else []
-        self._accounts = Accounts(self.metrics, self._chooser.miscounted, listeners)
+        self._accounts = Accounts(metrics, self._chooser.miscounted, listeners)
         forwarder = Forwarder(
             self._fleet, self._membership, self._accounts, router.began, router.withdraw, Credentials(config), monotonic
         )
-        attempts = Attempts(self._chooser, forwarder, self.health, config.limits, self.metrics, random, monotonic)
-        self._admission = admission(config, self.metrics, monotonic)
+        attempts = Attempts(self._chooser, forwarder, self.health, config.limits, metrics, random, monotonic)
+        self._admission = admission(config, metrics, monotonic)
         self.openai = OpenAI(
-            self._chooser, self._fleet, attempts, config.limits, self.metrics, StoredAnswers(), self._admission,
+            self._chooser, self._fleet, attempts, config.limits, metrics, StoredAnswers(), self._admission,
             config.aliases, monotonic, self._traffic is not None, self.tracing,
         )  # fmt: skip
         self.admin = create_admin(
-            self._fleet, holding, self._chooser, self.metrics, self, config.limits.body_bytes, monotonic
+            self._fleet, holding, self._chooser, metrics, self, config.limits.body_bytes, monotonic
         )
         changeable = config.listen.admin_port is not None
         self.admin.include_router(replica_routes(self._fleet, self.health, monotonic, changeable=changeable))
@@ -167,15 +167,15 @@ class Gateway:
             self.admin.include_router(l2.routes)
         if self._traffic:
             self.admin.include_router(traffic.routes(self._traffic.files))
-        self._canary_task = background.keep("parity", canary.run)
+        self._beside = [background.keep("parity", canary.run), background.keep("warm-up", warm_up.run)]
 
         def forget(replica: ReplicaId) -> None:
-            self.metrics.forget(replica)
+            metrics.forget(replica)
             fit.forget(replica)
             self._accounts.forget()
 
         self._discovery = DiscoveryParts(config.discovery, background, self._make_watch, self.health.drain, forget)
-        self.metrics.registry.register(self._discovery.collector)
+        registry.register(self._discovery.collector)
         self._discovery.configure(config.replicas)
 
     def missing(self) -> list[str]:
@@ -187,10 +187,7 @@ class Gateway:
     def degraded(self) -> list[str]:
         """What works, but not as it should."""
         return (
-            [
-                f"the prompts of {model} are read by the replicas: {found}"
-                for model, found in self._library.distrusted.items()
-            ]
+            [f"the prompts of {name} are read by the replicas: {why}" for name, why in self._library.distrusted.items()]
             + (self._l2.faults() if self._l2 else [])
             + self._discovery.troubles()
             + (self._redis.faults() if self._redis else [])
@@ -220,7 +217,8 @@ class Gateway:
         if self._admission:
             await self._admission.close()
         self._discovery.close()
-        self._canary_task.cancel()
+        for task in self._beside:
+            task.cancel()
         if self._l2:
             self._l2.close()
         self._accounts.settle()

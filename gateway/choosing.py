@@ -82,8 +82,9 @@ class Chooser:
         shared_index: SharedIndex | None = None,
         shadow: Shadow | None = None,
         tell: Callable[[Decision], None] | None = None,
+        warm_up: Callable[[str | None, Decision, Sequence[int], str | None], None] | None = None,
     ) -> None:
-        """tell: lets other gateways know of a decision."""
+        """tell: lets other gateways know of a decision. warm_up: `WarmUp.note`."""
         self._fleet = fleet
         self._index = index
         self._history = history
@@ -98,6 +99,7 @@ class Chooser:
         self._shared_index = shared_index
         self._shadow = shadow
         self._tell = tell
+        self._warm_up = warm_up
         self._chains = Chains()
         self._miscounted: set[str] = set()
         self._secret = config.hash_secret.encode()
@@ -210,6 +212,8 @@ class Chooser:
         decision = self._router.route(request, matches, policy, now, excluding, shared)
         if self._tell:
             self._tell(decision)
+        if self._warm_up and len(tokens) == 1:
+            self._warm_up(request.model, decision, tokens[0], found.salt)
         if self._flights:
             self._flights.begin(start, decision.engine, now)
         if self._prefetcher is not None and decision.l2_tokens and len(tokens) == 1:

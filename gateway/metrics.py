@@ -122,6 +122,9 @@ class Metrics:
         self.block_size_mismatch = counter(
             "block_size_mismatches", "Events disagreed with the block size that the replica states", "replica"
         )
+        self.warm_up = counter(
+            "warm_up", "Beginnings that a new replica was to compute, by outcome", "replica", "outcome"
+        )
         self.config_reloads = counter("config_reloads", "Configuration files read again, by outcome", "outcome")
 
     def forget(self, replica: str) -> None:

@@ -103,6 +103,7 @@ OVERVIEW = [
             ("time() - max by (source) (kvgate_discovery_last_success_timestamp_seconds{$gate})", "{{source}}"),
         ]),
         Panel("Configuration", "short", [(rate("kvgate_config_reloads_total", "outcome"), "{{outcome}}/s")]),
+        Panel("Warm-up of new replicas", "short", [(rate("kvgate_warm_up_total", "outcome"), "{{outcome}}/s")]),
         Panel("Faults beside the requests", "short", [(rate("kvgate_background_failures_total", "part"), "{{part}}/s")]),
         Panel("Lines of the traffic log", "short", [(rate("kvgate_traffic_log_lines_total", "outcome"), "{{outcome}}/s")]),
     ]),

@@ -20,6 +20,7 @@ from gateway.config.section import PolicyName, Seconds, Section
 from gateway.config.tls import UpstreamTLS
 from gateway.config.tracing import TracingConfig
 from gateway.config.traffic_log import TrafficLogConfig
+from gateway.config.warm_up import WarmUp
 from routing.cost import PROFILES, Profile, profile_from_ms
 
 
@@ -70,6 +71,7 @@ class Config(Section):
     tracing: TracingConfig | None = None
     """where spans of requests go; nowhere where absent"""
     ejection: Ejection = Field(default_factory=Ejection)
+    warm_up: WarmUp = Field(default_factory=WarmUp)
     upstream_api_key: SecretStr | None = None
     """for all replicas that have none of their own"""
     upstream_tls: UpstreamTLS = Field(default_factory=UpstreamTLS)
