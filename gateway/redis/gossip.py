@@ -6,8 +6,6 @@ that its gateway has under way, so one that is lost is made up for by the next.
 
 import asyncio
 import logging
-import sys
-from array import array
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from math import inf
@@ -17,7 +15,7 @@ import msgspec
 from redis.exceptions import RedisError
 
 from gateway.fleet.others import Others, Sent
-from gateway.redis.names import engine_id, engine_name, pack
+from gateway.redis.names import engine_id, engine_name, pack, unpack
 from gateway.redis.scripts import Client
 from routing.decision import Decision
 from routing.load import UnderWay
@@ -151,7 +149,10 @@ class Gossip:
         try:
             word = msgspec.msgpack.decode(data, type=_Word)
             under_way = {engine_id(name): load for name, load in word.under_way.items()}
-            sent = [Sent(engine_id(name), _unpacked(blocks), seconds) for name, blocks, seconds in word.sent]
+            sent = [
+                Sent(engine_id(name), list(map(BlockHash, unpack(blocks))), seconds)
+                for name, blocks, seconds in word.sent
+            ]
         except (msgspec.MsgspecError, ValueError):
             self.unreadable += 1
             return
@@ -166,10 +167,3 @@ def _entries(answer: Any) -> Sequence[tuple[bytes, Mapping[bytes, bytes]]]:
         return ()
     ((_, entries),) = answer
     return entries  # type: ignore[no-any-return]
-
-
-def _unpacked(packed: bytes) -> list[BlockHash]:
-    numbers = array("Q", packed)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return [BlockHash(number) for number in numbers]
