@@ -59,7 +59,7 @@ async def spent(client: Client) -> int:
 
 
 async def measure(url: str, length: int, holders: str) -> None:
-    async with asyncio.TaskGroup() as group, connect(IndexConfig(redis_url=url)) as client:
+    async with connect(IndexConfig(redis_url=url)) as client, asyncio.TaskGroup() as group:
         await client.flushall()
         index = RedisIndex(client, "bench:")
         chains = await fill(index, Random(length), length, 4 if holders == "few" else REPLICAS)

@@ -56,7 +56,7 @@ class World:
 
 @contextlib.asynccontextmanager
 async def world(server: Valkey) -> AsyncIterator[World]:
-    async with asyncio.TaskGroup() as group, Redis.from_url(server.url) as client:
+    async with Redis.from_url(server.url) as client, asyncio.TaskGroup() as group:
         world = World(client, group)
         await world.fill()
         yield world
