@@ -14,17 +14,19 @@ from processes import free_port
 from redis import Redis
 from redis.exceptions import RedisError
 
+from loadtest.processes import consecutive_free_ports
+
 _PATIENCE = 20.0
 _SLOTS = 16384
 
 
 @dataclass
 class Valkey:
-    """One server. data: its folder."""
+    """One server. data: its folder. bus: the port at which other nodes reach it, where it is one of a cluster."""
 
     port: int
     data: Path
-    cluster: bool = False
+    bus: int | None = None
     arguments: Sequence[str] = ()
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
@@ -38,8 +40,9 @@ class Valkey:
             server_binary(), "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self.data),
             "--daemonize", "no", "--loglevel", "warning", *self.arguments,
         ]  # fmt: skip
-        if self.cluster:
+        if self.bus is not None:
             command += ["--cluster-enabled", "yes", "--cluster-config-file", f"nodes-{self.port}.conf"]
+            command += ["--cluster-port", str(self.bus)]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def answers(self) -> None:
@@ -98,7 +101,8 @@ def valkey(*arguments: str) -> Iterator[Valkey]:
 def valkey_cluster() -> Iterator[Sequence[Valkey]]:
     """Three servers that share the slots, until left."""
     with TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        nodes = [Valkey(free_port(), Path(folder), cluster=True) for _ in range(3)]
+        # Left to itself the bus would be 10,000 ports further, where somebody else may be.
+        nodes = [Valkey(port, Path(folder), bus=port + 1) for port in (consecutive_free_ports(2) for _ in range(3))]
         for node in nodes:
             node.start()
             stack.callback(node.kill)
@@ -108,7 +112,7 @@ def valkey_cluster() -> Iterator[Sequence[Valkey]]:
             node.answers()
             slots = (number * share, min((number + 1) * share, _SLOTS) - 1)
             client.cluster("ADDSLOTSRANGE", *slots)
-            client.cluster("MEET", "127.0.0.1", nodes[0].port)
+            client.cluster("MEET", "127.0.0.1", nodes[0].port, nodes[0].bus)
         end = time.monotonic() + _PATIENCE
         while any(
             client.cluster("INFO")["cluster_state"] != "ok" or len(client.cluster("NODES")) < len(nodes)
