@@ -6,6 +6,7 @@ import httpx
 
 from gateway.config import Config
 from gateway.fleet.probe import replica_id
+from gateway.relay.transport import PoolTransport
 from gateway.relay.upstream import RawHeaders
 from routing.types import ReplicaId
 
@@ -52,19 +53,5 @@ class ReplicaAuth(httpx.Auth):
 
 def client(config: Config) -> httpx.AsyncClient:
     """For all that the gateway itself asks replicas."""
-    transport = Transport(verify=config.upstream_tls.context())
+    transport = PoolTransport(config.upstream_tls.context())
     return httpx.AsyncClient(auth=ReplicaAuth(Credentials(config)), transport=transport)
-
-
-class Transport(httpx.AsyncHTTPTransport):
-    """httpx's own, of which no fault of the network escapes as another kind of exception.
-
-    anyio's socket that is lost while httpcore asks it for its properties has none: AttributeError, with anyio 4.
-    """
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """As the base class. Raises httpx.TransportError."""
-        try:
-            return await super().handle_async_request(request)
-        except AttributeError as exc:
-            raise httpx.ConnectError("the connection was lost while it was made", request=request) from exc
