@@ -4,8 +4,8 @@ import subprocess
 import sys
 
 BENCHES = (
-    "relay", "peers", "decide", "turn", "stall", "ingest", "loop_under_ingest", "l2_probe", "l2_published", "observing",
-    "page", "redis_match", "redis_apply", "index_memory", "takeover",
+    "relay", "peers", "decide", "turn", "document", "stall", "ingest", "loop_under_ingest", "l2_probe", "l2_published",
+    "observing", "page", "redis_match", "redis_apply", "index_memory", "takeover",
 )  # fmt: skip
 
 

@@ -44,7 +44,7 @@ def measure(
     blocks = timed(lambda: world.chains.hashes(ids, BLOCK_SIZE, root_hash(b"", "m", BLOCK_SIZE)))
     if held:
         world.hold(blocks)
-        world.route_others()
+    world.route_others()
     matches = timed(lambda: [world.index.match(blocks)])
     request = RouteRequest("m", (Prompt(len(ids), {SPACE: blocks}),))
     timed(lambda: world.router.route(request, matches, world.policy, perf_counter()))

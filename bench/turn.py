@@ -1,7 +1,6 @@
-"""What is saved by encoding piece by piece: the next turn of a long chat, and a known document with a new question.
+"""What is saved by encoding piece by piece: the next turn of a long chat.
 
-{"bench":"turn","encoder":"fastokens","tokens":20000,"total_ms":..}
-{"bench":"document","encoder":"hf","tokens":110000,"warm_total_ms":..}
+{"bench":"turn","encoder":"fastokens"|"hf","tokens":20000,"total_ms":..}
 """
 
 import argparse
@@ -25,8 +24,7 @@ from gateway.prompt.tokenizer import CACHE_BYTES, Tokenizer, load_tokenizer
 from loadtest.replica.text import TOKENIZER
 
 TURNS = 30
-TURN_TOKENS = 20_000
-DOCUMENT_TOKENS = 110_000
+TOKENS = 20_000
 
 
 def tokenizers(source: str) -> Iterator[tuple[str, Tokenizer]]:
@@ -46,30 +44,28 @@ def next_turn(body: Mapping[str, Any], answer: str, question: str) -> Mapping[st
     return {**body, "messages": [*body["messages"], *said]}
 
 
-def main() -> None:
-    """Print a line for each case and encoder."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def options(text: str | None) -> argparse.Namespace:
+    """The command line. text: what the bench does."""
+    parser = argparse.ArgumentParser(description=text)
     parser.add_argument("--tokenizer", default=str(TOKENIZER), help="a model's folder (default: the shipped one)")
     parser.add_argument("--repeats", type=int, default=15)
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Print a line for each encoder."""
+    args = options(__doc__)
     random = Random(0)
     world = World(random)
     for name, tokenizer in tokenizers(args.tokenizer):
         renderer = ChatRenderer(tokenizer, PromptSettings())
-        turns, documents = [], []
-        document = conversation(random, tokenizer, DOCUMENT_TOKENS, turns=1)
-        measure(world, tokenizer, renderer, document)
+        times = []
         for _ in range(args.repeats):
-            before = conversation(random, tokenizer, TURN_TOKENS * (TURNS - 1) // TURNS, turns=TURNS - 1)
+            before = conversation(random, tokenizer, TOKENS * (TURNS - 1) // TURNS, turns=TURNS - 1)
             measure(world, tokenizer, renderer, before)
             after = next_turn(before, prose(random, 200), prose(random, 200))
-            turns.append(sum(measure(world, tokenizer, renderer, after, held=False)))
-            asked = next_turn(document, "Go on.", prose(random, 30))
-            documents.append(sum(measure(world, tokenizer, renderer, asked, held=False)))
-        turn = {"bench": "turn", "encoder": name, "tokens": TURN_TOKENS, "total_ms": round(median(turns) * 1e3, 3)}
-        print(json.dumps(turn), flush=True)
-        warm = round(median(documents) * 1e3, 3)
-        line = {"bench": "document", "encoder": name, "tokens": DOCUMENT_TOKENS, "warm_total_ms": warm}
+            times.append(sum(measure(world, tokenizer, renderer, after, held=False)))
+        line = {"bench": "turn", "encoder": name, "tokens": TOKENS, "total_ms": round(median(times) * 1e3, 3)}
         print(json.dumps(line), flush=True)
 
 
