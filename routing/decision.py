@@ -64,6 +64,8 @@ class Candidate(NamedTuple):
     prediction: Prediction
     l2: int = 0
     """prompt tokens beyond those that it will load from shared storage"""
+    likely: int = 0
+    """of all these, tokens that it has only by what other gateways tell"""
 
     @property
     def held(self) -> int:

@@ -26,10 +26,12 @@ class FreshRoutes:
         self._ends: dict[EngineId, set[BlockHash]] = {}
         """of the credited blocks, those that were a prompt's last"""
         self._queue: deque[tuple[float, EngineId, Sequence[BlockHash]]] = deque()
+        self._told: dict[EngineId, dict[BlockHash, float]] = {}
+        self._told_queue: deque[tuple[float, EngineId, Sequence[BlockHash]]] = deque()
 
     def __contains__(self, engine: EngineId) -> bool:
         """Whether the engine has any credits, expired ones among them."""
-        return engine in self._until
+        return engine in self._until or engine in self._told
 
     def credit(self, engine: EngineId, blocks: Sequence[BlockHash]) -> None:
         """A prompt of these blocks goes there."""
@@ -47,17 +49,37 @@ class FreshRoutes:
             self._queue.append((until, engine, blocks))
 
     def hear(self, engine: EngineId, blocks: Sequence[BlockHash], until: float, now: float) -> None:
-        """Another gateway has sent a prompt there of which these blocks are new. They count until then at the most."""
-        self._expire(now)
-        credits = self._until.setdefault(engine, {})
-        credits.update((block, until) for block in blocks if credits.get(block, 0.0) < until)
-        self._queue.append((until, engine, blocks))
+        """Another gateway has sent a prompt there of which these blocks are new. They are likely held until then.
+
+        Not more than likely: of what became of the prompt nothing is told.
+        """
+        queue = self._told_queue
+        while queue and queue[0][0] <= now:
+            _, other, old = queue.popleft()
+            told = self._told.get(other, {})
+            for block in old:
+                if told.get(block, inf) <= now:
+                    del told[block]
+            if not told:
+                self._told.pop(other, None)
+        told = self._told.setdefault(engine, {})
+        told.update((block, until) for block in blocks if told.get(block, 0.0) < until)
+        queue.append((until, engine, blocks))
 
     def extend(self, engine: EngineId, blocks: Sequence[BlockHash], depth: int, now: float) -> int:
         """How many leading blocks the engine has, given that it holds `depth` of them. Returns at least `depth`."""
         credits = self._until.get(engine)
         if credits:
             while depth < len(blocks) and credits.get(blocks[depth], 0.0) > now:
+                depth += 1
+        return depth
+
+    def extend_by_hearsay(self, engine: EngineId, blocks: Sequence[BlockHash], depth: int, now: float) -> int:
+        """How many leading blocks the engine likely has, by what other gateways have told too."""
+        told = self._told.get(engine)
+        if told:
+            credits = self._until.get(engine, {})
+            while depth < len(blocks) and max(told.get(blocks[depth], 0.0), credits.get(blocks[depth], 0.0)) > now:
                 depth += 1
         return depth
 
@@ -74,6 +96,9 @@ class FreshRoutes:
         credits = self._until.get(engine)
         if credits:
             self._end(engine, [block for block in blocks if credits.get(block, inf) != inf])
+        if told := self._told.get(engine):
+            for block in blocks:
+                told.pop(block, None)
 
     def withdraw(self, engine: EngineId, blocks: Sequence[BlockHash]) -> None:
         """The prompt of these blocks got no answer there, so nothing says that they are, or will be, held."""
@@ -85,6 +110,7 @@ class FreshRoutes:
         """The engine left, or its cache is gone."""
         self._until.pop(engine, None)
         self._ends.pop(engine, None)
+        self._told.pop(engine, None)
 
     def _expire(self, now: float) -> None:
         while self._queue and self._queue[0][0] <= now:
@@ -94,7 +120,8 @@ class FreshRoutes:
                 continue
             self._end(engine, [block for block in blocks if credits.get(block, inf) <= now])
             if not credits:
-                self.forget(engine)
+                del self._until[engine]
+                self._ends.pop(engine, None)
 
     def _end(self, engine: EngineId, blocks: Sequence[BlockHash]) -> None:
         credits = self._until[engine]

@@ -48,6 +48,8 @@ class _Found(NamedTuple):
     """tokens beyond those from shared storage"""
     loading_l2: float
     """seconds that these take"""
+    likely: int
+    """of the tokens in GPU memory, those that other gateways tell of"""
     new_blocks: int
     left: int
     """blocks of earlier turns that this engine does not hold as a whole"""
@@ -88,13 +90,13 @@ class Pricing:
             view = views.get(engine.namespace)
             if view is None:
                 view = views[engine.namespace] = self._view(request.prompts, matches, shared, engine.namespace)
-            l0, l1, l2, loading_l2, new_blocks, left = self._find(engine, view, now)
+            l0, l1, l2, loading_l2, likely, new_blocks, left = self._find(engine, view, now)
             profile = self._fit.profile(engine.id)
             stake = self._stakes.of(engine, profile, new_blocks, left, cache, share, standing)
             prediction = predict(
                 profile, engine.load, l0, l1, tokens, waiting_prompt, l2, loading_l2, stake, engine.capacity
             )
-            candidates.append(Candidate(engine.id, engine.load, l0, l1, tokens, prediction, l2))
+            candidates.append(Candidate(engine.id, engine.load, l0, l1, tokens, prediction, l2, likely))
         return candidates
 
     def _unmatched(self, engine: Engine, tokens: int, waiting_prompt: float) -> Candidate:
@@ -119,7 +121,7 @@ class Pricing:
     def _find(self, engine: Engine, view: Sequence[_Asked], now: float) -> _Found:
         id, size = engine.id, engine.namespace.block_size
         credited = id in self._fresh
-        l0 = l1 = l2 = new_blocks = left = 0
+        l0 = l1 = l2 = likely = new_blocks = left = 0
         loading_l2 = 0.0
         for blocks, match, reusable, most, continued, repeated, shared in view:
             in_gpu, in_any = match.get(id, NOTHING_HELD)
@@ -128,7 +130,9 @@ class Pricing:
                     in_gpu = self._fresh.extend_to_an_end(id, blocks[:most], in_gpu, now)
             else:
                 if credited:
-                    in_gpu = self._fresh.extend(id, blocks, in_gpu, now)
+                    surely = in_gpu = self._fresh.extend(id, blocks, in_gpu, now)
+                    in_gpu = self._fresh.extend_by_hearsay(id, blocks, in_gpu, now)
+                    likely += (in_gpu - surely) * size
                 if in_gpu < repeated:
                     in_gpu = repeated
             if in_any < in_gpu:
@@ -149,7 +153,7 @@ class Pricing:
             new_blocks += len(blocks) - in_gpu
             if in_any < continued:
                 left += continued
-        return _Found(l0, l1, l2, loading_l2, new_blocks, left)
+        return _Found(l0, l1, l2, loading_l2, likely, new_blocks, left)
 
 
 def matched(engine: Engine, prompts: Sequence[Prompt], matches: Matches) -> Matched | None:

@@ -79,7 +79,7 @@ class Router:
             reason=reason,
             prompt_tokens=chosen.prompt,
             held_tokens=chosen.held,
-            cached_tokens=chosen.held if matches and request.whole else None,
+            cached_tokens=chosen.held if matches and request.whole and not chosen.likely else None,
             prediction=chosen.prediction,
             candidates=candidates,
             l2_tokens=chosen.l2,

@@ -76,10 +76,19 @@ def test_an_engine_that_left_has_no_credit_even_after_it_comes_back() -> None:
 def test_what_another_gateway_sent_counts_until_it_said() -> None:
     fresh = FreshRoutes(2.0)
     fresh.hear(A, CHAIN[2:], until=13.0, now=10.0)
-    assert fresh.extend(A, CHAIN, 2, now=12.9) == 6
-    assert fresh.extend(A, CHAIN, 2, now=13.0) == 2
-    fresh.began(B, CHAIN, now=13.0)
+    assert fresh.extend(A, CHAIN, 2, now=10.0) == 2
+    assert fresh.extend_by_hearsay(A, CHAIN, 2, now=12.9) == 6
+    assert fresh.extend_by_hearsay(A, CHAIN, 2, now=13.0) == 2
+    fresh.hear(B, CHAIN, until=15.0, now=13.0)
     assert A not in fresh
+    assert B in fresh
+
+
+def test_what_another_gateway_sent_goes_on_from_what_was_sent_here() -> None:
+    fresh = FreshRoutes(2.0)
+    fresh.credit(A, CHAIN[:3])
+    fresh.hear(A, CHAIN[2:5], until=13.0, now=10.0)
+    assert fresh.extend_by_hearsay(A, CHAIN, 0, now=10.0) == 5
 
 
 def test_what_another_gateway_sent_does_not_end_a_credit_of_ours() -> None:
@@ -93,7 +102,7 @@ def test_an_event_that_speaks_of_what_another_gateway_sent_ends_its_credit() -> 
     fresh = FreshRoutes(2.0)
     fresh.hear(A, CHAIN, until=13.0, now=10.0)
     fresh.settle(A, CHAIN)
-    assert fresh.extend(A, CHAIN, 0, now=10.0) == 0
+    assert fresh.extend_by_hearsay(A, CHAIN, 0, now=10.0) == 0
 
 
 def test_of_a_credit_that_must_be_taken_whole_no_part_counts() -> None:

@@ -35,7 +35,8 @@ class World:
             self.fleet.join(Replica(id.replica, f"http://{id.replica}", cards, capacity_blocks=capacity))
         self.room = Room(ReuseChance(), 600.0)
         fit = SpeedFit(PROFILES["qwen3-32b-h100"])
-        self.router = Router(self.fleet, FreshRoutes(2.0), fit, Stakes(self.room))
+        self.fresh = FreshRoutes(2.0)
+        self.router = Router(self.fleet, self.fresh, fit, Stakes(self.room))
         self.kv_aware = POLICIES["kv-aware"](Random(0))
 
 
@@ -199,3 +200,13 @@ def test_what_a_request_repeats_in_itself_a_hybrid_engine_may_not_go_on_from() -
     again = request(100).prompts[0]._replace(repeated={SPACE: 6})
     candidates = world.router.candidates(RouteRequest("m", (again,)), [{}], 0.0)
     assert {candidate.held for candidate in candidates} == {0}
+
+
+def test_of_what_other_gateways_tell_nothing_is_promised() -> None:
+    world = World()
+    blocks = request(500).prompts[0].chains[SPACE]
+    world.fresh.hear(A, blocks, until=3.0, now=0.0)
+    decision = world.router.route(request(500), [{}], world.kv_aware, 0.1)
+    assert (decision.engine, decision.held_tokens, decision.cached_tokens) == (A, 496, None)
+    known = world.router.route(request(500), [{A: PrefixMatch(31, 31)}], world.kv_aware, 0.2)
+    assert (known.held_tokens, known.cached_tokens) == (496, 496)

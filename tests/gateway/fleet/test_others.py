@@ -69,7 +69,7 @@ def test_an_engine_that_comes_back_has_its_load_again() -> None:
 def test_what_they_sent_counts_as_held_for_a_while_and_is_remembered() -> None:
     world = World()
     world.others.hear("b", {}, [Sent(ID, BLOCKS, 2.5), Sent(GONE, BLOCKS, 2.5)])
-    assert world.fresh.extend(ID, BLOCKS, 0, world.now + 2.4) == 4
-    assert world.fresh.extend(ID, BLOCKS, 0, world.now + 2.5) == 0
+    assert world.fresh.extend_by_hearsay(ID, BLOCKS, 0, world.now + 2.4) == 4
+    assert world.fresh.extend_by_hearsay(ID, BLOCKS, 0, world.now + 2.5) == 0
     assert world.history.match(BLOCKS) == {ID: PrefixMatch(4, 4)}
     assert GONE not in world.fresh

@@ -118,7 +118,7 @@ async def test_two_gateways_send_equal_prompts_to_one_replica(shared: IndexConfi
         await until(lambda: len(b.others), "b hears a")
         sent = a.decide(blocks)
         now = asyncio.get_running_loop().time()
-        await until(lambda: b.fresh.extend(sent.engine, blocks, 0, now), "b knows of the route")
+        await until(lambda: b.fresh.extend_by_hearsay(sent.engine, blocks, 0, now), "b knows of the route")
         for seed in range(10):
             assert b.decide(blocks, seed).engine == sent.engine
 
