@@ -197,7 +197,8 @@ async def fake_replica(
     fake = FakeReplica(idle=idle)
     fake._listening = socket.create_server(("127.0.0.1", port))
     fake._listening.setblocking(False)
-    fake._server = await asyncio.start_server(fake.accept, sock=fake._listening, ssl=tls)
+    # A gateway may open a thousand connections while the test's own loop does something else.
+    fake._server = await asyncio.start_server(fake.accept, sock=fake._listening, ssl=tls, backlog=2048)
     fake.url = f"http{'s' if tls else ''}://127.0.0.1:{fake._listening.getsockname()[1]}"
     try:
         yield fake
