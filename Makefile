@@ -26,9 +26,9 @@ fuzz: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]'
 	$(BIN)/python -m loadtest.fuzz
 
-# Histories of a fleet, long, and pods that come and go, ten a second: make soak STEPS=100000 PODS=2000.
+# Histories of a fleet, long, and pods that come and go, ten a second: make soak STEPS=100000 PODS=5000.
 STEPS ?= 20000
-PODS ?= 200
+PODS ?= 2000
 soak: $(READY)
 	KVGATE_STEPS=$(STEPS) $(BIN)/pytest tests/gateway/kv/test_fleet_histories.py tests/gateway/redis/test_shared_histories.py
 	KVGATE_PODS=$(PODS) $(BIN)/pytest tests/e2e/test_pod_churn.py

@@ -13,7 +13,7 @@ from fake_replica import FakeReplica, fake_replica
 from kube_server import kube_server
 from processes import Running, eventually, free_port, gateway_process
 
-PODS = int(os.environ.get("KVGATE_PODS", 60))
+PODS = int(os.environ.get("KVGATE_PODS", 200))
 """that come and go; `make soak` has more of them"""
 PACE = 0.1
 """seconds from one pod's start to the next one's"""
