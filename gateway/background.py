@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,6 +15,8 @@ logger = logging.getLogger(__name__)
 
 _REST = 1.0
 """seconds until a part that failed is begun again"""
+_AGAIN = 0.1
+"""seconds until what goes on is cancelled again"""
 
 
 class Background(Collector):
@@ -74,3 +76,16 @@ class Background(Collector):
                 await asyncio.sleep(self._rest)
             else:
                 return
+
+
+async def ended(tasks: Collection["asyncio.Task[None]"]) -> None:
+    """Cancel them until they have ended.
+
+    Once is not enough: Python 3.11's `asyncio.wait_for`, which redis-py sends with, loses a cancellation that comes
+    just when what it waits for is done.
+    """
+    pending = {task for task in tasks if not task.done()}
+    while pending:
+        for task in pending:
+            task.cancel()
+        _, pending = await asyncio.wait(pending, timeout=_AGAIN)

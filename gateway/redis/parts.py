@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from prometheus_client import CollectorRegistry
 
-from gateway.background import Background
+from gateway.background import Background, ended
 from gateway.config import IndexConfig
 from gateway.fleet.others import Others
 from gateway.kv.subscriber import Subscriber
@@ -119,16 +119,14 @@ class RedisParts:
 
     async def close(self) -> None:
         """Give all leases back and stop."""
-        for task in self._running:
-            task.cancel()
+        await ended(self._running)
         try:
             async with asyncio.timeout(_HAND_OVER):
                 await self.streams.hand_over()
                 await self.gossip.leave()
         except TimeoutError:
             logger.warning("leases were not given back in time; they expire")
-        for task in self._tasks:
-            task.cancel()
+        await ended(self._tasks)
         await self._client.aclose()
 
     def _under_way(self) -> Mapping[EngineId, UnderWay]:

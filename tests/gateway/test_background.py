@@ -6,7 +6,7 @@ import logging
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway.background import Background
+from gateway.background import Background, ended
 
 
 async def test_what_fails_is_logged_counted_and_begun_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -71,3 +71,26 @@ async def test_a_part_that_ends_is_not_begun_again() -> None:
     async with Background(rest=0.0) as background:
         await background.keep("memory", part)
     assert begun == ["begun"]
+
+
+async def test_a_part_that_loses_a_cancellation_is_ended_all_the_same() -> None:
+    lost: list[str] = []
+    begun = asyncio.Event()
+
+    async def part() -> None:
+        while True:
+            try:
+                begun.set()
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                if lost:
+                    raise
+                lost.append("a library did not pass it on")
+
+    async with Background() as background:
+        task = background.keep("shared index", part)
+        await begun.wait()
+        await ended([task])
+        assert task.cancelled()
+        await ended([task])
+    assert len(lost) == 1
