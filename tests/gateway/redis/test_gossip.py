@@ -112,7 +112,8 @@ async def test_a_request_counts_at_the_other_gateway_until_it_ends(shared: Index
         assert a.engines[1].load.in_flight == 0
 
 
-async def test_two_gateways_send_equal_prompts_to_one_replica(shared: IndexConfig) -> None:
+async def test_two_gateways_send_equal_prompts_to_one_replica(server: Valkey) -> None:
+    shared = IndexConfig(redis_url=server.url)
     blocks = [BlockHash(number) for number in range(500)]
     async with teller(shared, "a") as a, teller(shared, "b") as b:
         await until(lambda: len(b.others), "b hears a")
