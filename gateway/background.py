@@ -63,19 +63,21 @@ class Background(Collector):
         try:
             await step
         except Exception:
-            self._failures[name] += 1
-            logger.exception("%s failed", name)
+            self._failed(name, "failed")
 
     async def _kept(self, name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         while True:
             try:
                 await run()
             except Exception:
-                self._failures[name] += 1
-                logger.exception("%s failed and is begun again", name)
+                self._failed(name, "failed and is begun again")
                 await asyncio.sleep(self._rest)
             else:
                 return
+
+    def _failed(self, name: str, what: str) -> None:
+        self._failures[name] += 1
+        logger.exception("%s %s", name, what)
 
 
 async def ended(tasks: Collection["asyncio.Task[None]"]) -> None:

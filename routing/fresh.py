@@ -11,6 +11,52 @@ from math import inf
 from routing.types import BlockHash, EngineId
 
 
+class _Credits:
+    """Blocks of each engine, and until when each counts."""
+
+    __slots__ = ("_queue", "ends", "until")
+
+    def __init__(self) -> None:
+        self.until: dict[EngineId, dict[BlockHash, float]] = {}
+        self.ends: dict[EngineId, set[BlockHash]] = {}
+        """of the credited blocks, those that were a prompt's last"""
+        self._queue: deque[tuple[float, EngineId, Sequence[BlockHash]]] = deque()
+
+    def due(self, until: float, engine: EngineId, blocks: Sequence[BlockHash]) -> None:
+        """Have `expire` look at these from then on."""
+        self._queue.append((until, engine, blocks))
+
+    def expire(self, now: float) -> None:
+        """End those whose time is over."""
+        while self._queue and self._queue[0][0] <= now:
+            _, engine, blocks = self._queue.popleft()
+            credits = self.until.get(engine)
+            if credits is None:
+                continue
+            self.end(engine, [block for block in blocks if credits.get(block, inf) <= now])
+            if not credits:
+                self.forget(engine)
+
+    def settle(self, engine: EngineId, blocks: Sequence[BlockHash]) -> None:
+        """End those that have a time."""
+        credits = self.until.get(engine)
+        if credits:
+            self.end(engine, [block for block in blocks if credits.get(block, inf) != inf])
+
+    def end(self, engine: EngineId, blocks: Sequence[BlockHash]) -> None:
+        """These count no more; all of them are credited."""
+        credits = self.until[engine]
+        for block in dict.fromkeys(blocks):
+            del credits[block]
+        if engine in self.ends:
+            self.ends[engine].difference_update(blocks)
+
+    def forget(self, engine: EngineId) -> None:
+        """None of this engine's counts any more."""
+        self.until.pop(engine, None)
+        self.ends.pop(engine, None)
+
+
 class FreshRoutes:
     """Credits that count while their prompt has no first token, and shortly after.
 
@@ -22,53 +68,42 @@ class FreshRoutes:
 
     def __init__(self, lifetime: float) -> None:
         self._lifetime = lifetime
-        self._until: dict[EngineId, dict[BlockHash, float]] = {}
-        self._ends: dict[EngineId, set[BlockHash]] = {}
-        """of the credited blocks, those that were a prompt's last"""
-        self._queue: deque[tuple[float, EngineId, Sequence[BlockHash]]] = deque()
-        self._told: dict[EngineId, dict[BlockHash, float]] = {}
-        self._told_queue: deque[tuple[float, EngineId, Sequence[BlockHash]]] = deque()
+        self._ours = _Credits()
+        self._told = _Credits()
+        """by other gateways"""
 
     def __contains__(self, engine: EngineId) -> bool:
         """Whether the engine has any credits, expired ones among them."""
-        return engine in self._until or engine in self._told
+        return engine in self._ours.until or engine in self._told.until
 
     def credit(self, engine: EngineId, blocks: Sequence[BlockHash]) -> None:
         """A prompt of these blocks goes there."""
         if blocks:
-            self._until.setdefault(engine, {}).update(dict.fromkeys(blocks, inf))
-            self._ends.setdefault(engine, set()).add(blocks[-1])
+            self._ours.until.setdefault(engine, {}).update(dict.fromkeys(blocks, inf))
+            self._ours.ends.setdefault(engine, set()).add(blocks[-1])
 
     def began(self, engine: EngineId, blocks: Sequence[BlockHash], now: float) -> None:
         """The prompt of these blocks has its first token: from now on events tell of them."""
-        self._expire(now)
-        credits = self._until.get(engine)
+        self._ours.expire(now)
+        credits = self._ours.until.get(engine)
         if credits and blocks:
             until = now + self._lifetime
             credits.update(dict.fromkeys(blocks, until))
-            self._queue.append((until, engine, blocks))
+            self._ours.due(until, engine, blocks)
 
     def hear(self, engine: EngineId, blocks: Sequence[BlockHash], until: float, now: float) -> None:
         """Another gateway has sent a prompt there of which these blocks are new. They are likely held until then.
 
         Not more than likely: of what became of the prompt nothing is told.
         """
-        queue = self._told_queue
-        while queue and queue[0][0] <= now:
-            _, other, old = queue.popleft()
-            told = self._told.get(other, {})
-            for block in old:
-                if told.get(block, inf) <= now:
-                    del told[block]
-            if not told:
-                self._told.pop(other, None)
-        told = self._told.setdefault(engine, {})
+        self._told.expire(now)
+        told = self._told.until.setdefault(engine, {})
         told.update((block, until) for block in blocks if told.get(block, 0.0) < until)
-        queue.append((until, engine, blocks))
+        self._told.due(until, engine, blocks)
 
     def extend(self, engine: EngineId, blocks: Sequence[BlockHash], depth: int, now: float) -> int:
         """How many leading blocks the engine has, given that it holds `depth` of them. Returns at least `depth`."""
-        credits = self._until.get(engine)
+        credits = self._ours.until.get(engine)
         if credits:
             while depth < len(blocks) and credits.get(blocks[depth], 0.0) > now:
                 depth += 1
@@ -76,9 +111,9 @@ class FreshRoutes:
 
     def extend_by_hearsay(self, engine: EngineId, blocks: Sequence[BlockHash], depth: int, now: float) -> int:
         """How many leading blocks the engine likely has, by what other gateways have told too."""
-        told = self._told.get(engine)
+        told = self._told.until.get(engine)
         if told:
-            credits = self._until.get(engine, {})
+            credits = self._ours.until.get(engine, {})
             while depth < len(blocks) and max(told.get(blocks[depth], 0.0), credits.get(blocks[depth], 0.0)) > now:
                 depth += 1
         return depth
@@ -86,46 +121,23 @@ class FreshRoutes:
     def extend_to_an_end(self, engine: EngineId, blocks: Sequence[BlockHash], depth: int, now: float) -> int:
         """As `extend`, no further than a credited prompt as a whole: for models that can't go on from its middle."""
         reached = self.extend(engine, blocks, depth, now)
-        ends = self._ends.get(engine, ())
+        ends = self._ours.ends.get(engine, ())
         while reached > depth and blocks[reached - 1] not in ends:
             reached -= 1
         return reached
 
     def settle(self, engine: EngineId, blocks: Sequence[BlockHash]) -> None:
         """Events have spoken of `blocks`: where they are part of a prompt that began, they are no longer credited."""
-        credits = self._until.get(engine)
-        if credits:
-            self._end(engine, [block for block in blocks if credits.get(block, inf) != inf])
-        if told := self._told.get(engine):
-            for block in blocks:
-                told.pop(block, None)
+        self._ours.settle(engine, blocks)
+        self._told.settle(engine, blocks)
 
     def withdraw(self, engine: EngineId, blocks: Sequence[BlockHash]) -> None:
         """The prompt of these blocks got no answer there, so nothing says that they are, or will be, held."""
-        credits = self._until.get(engine)
+        credits = self._ours.until.get(engine)
         if credits:
-            self._end(engine, [block for block in blocks if block in credits])
+            self._ours.end(engine, [block for block in blocks if block in credits])
 
     def forget(self, engine: EngineId) -> None:
         """The engine left, or its cache is gone."""
-        self._until.pop(engine, None)
-        self._ends.pop(engine, None)
-        self._told.pop(engine, None)
-
-    def _expire(self, now: float) -> None:
-        while self._queue and self._queue[0][0] <= now:
-            _, engine, blocks = self._queue.popleft()
-            credits = self._until.get(engine)
-            if credits is None:
-                continue
-            self._end(engine, [block for block in blocks if credits.get(block, inf) <= now])
-            if not credits:
-                del self._until[engine]
-                self._ends.pop(engine, None)
-
-    def _end(self, engine: EngineId, blocks: Sequence[BlockHash]) -> None:
-        credits = self._until[engine]
-        for block in dict.fromkeys(blocks):
-            del credits[block]
-        if engine in self._ends:
-            self._ends[engine].difference_update(blocks)
+        self._ours.forget(engine)
+        self._told.forget(engine)

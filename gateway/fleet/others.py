@@ -21,11 +21,11 @@ class Sent(NamedTuple):
     blocks: Sequence[BlockHash]
     """of it, those that the engine was not known to hold"""
     seconds: float
-    """for which these count as held there if no event tells"""
+    """for which these are likely held there if no event tells"""
 
 
 class Others:
-    """Counts their requests as loads and credits their routes, so that gateways do not decide past each other.
+    """Counts their requests as loads and what they sent as likely held, so that gateways do not decide past each other.
 
     now: seconds of a monotonic clock.
     """

@@ -130,7 +130,9 @@ class RedisParts:
         await self._client.aclose()
 
     def _under_way(self) -> Mapping[EngineId, UnderWay]:
-        return {engine.id: ours for engine in self._fleet if (ours := engine.load.ours).in_flight}
+        # Asked for thirty times a second, of engines that are mostly idle.
+        busy = [engine for engine in self._fleet if engine.load.in_flight]
+        return {engine.id: ours for engine in busy if (ours := engine.load.ours).in_flight}
 
     def _known_here(self, blocks: Sequence[BlockHash]) -> Found:
         """What the streams that are followed here tell, and of the other engines what was sent there."""
