@@ -22,9 +22,9 @@ from gateway.kv.update import Update
 from gateway.page.snapshot import Snapshots
 from gateway.page.storage import shown
 from gateway.page.traffic import SLICE, SLICES, Traffic
-from gateway.relay.account import Ended
 from gateway.relay.asgi import AsgiClient
 from gateway.relay.inbound import Inbound
+from gateway.relay.record import Ended, Record
 from gateway.relay.response import Ending, Outcome
 from gateway.relay.usage import Usage
 from routing.breaker import BreakerRules
@@ -56,7 +56,7 @@ class World:
             feed = FeedCounters(confirmed_at=self.clock, last_seq=number)
             streams.append(Update(engine.id, 1, (), 16, frozenset(), feed))
         self.engines = list(fleet)
-        self.decisions = DecisionRing(config.page.decisions, self.now)
+        self.decisions = DecisionRing(config.page.decisions)
         self.traffic = Traffic(config.speed(), self.now)
         more = {"storage": shown(None, (), config.speed(), CollectorRegistry()), "losses": None, "shadow": None}
         health = Health(fleet, BreakerRules(5, 2, 5.0, 60.0), slow_start=0.0)
@@ -103,7 +103,11 @@ class World:
         usage = Usage(PROMPT, 10, 64)
         outcome = Outcome(Ending.COMPLETE, 200, 10, 0.1, usage, None, failed=False, done=True)
         inbound = Inbound(AsgiClient(scope, _never, _nowhere), id, "m", b"", hide_usage=False, arrived=self.clock)
-        return Ended(inbound, decision, outcome, "complete", random.random(), duration=1.0)
+        record = Record(
+            id, self.clock, path, "m", "", True, decision, outcome, "complete", random.random(), 1.0, 0.0, None,
+            len(candidates),
+        )  # fmt: skip
+        return Ended(inbound, record)
 
 
 async def _never() -> MutableMapping[str, Any]:

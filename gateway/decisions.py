@@ -1,37 +1,13 @@
 """The last decisions and what came of them, for whoever asks why a request went where it went."""
 
-import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from heapq import nsmallest
 from itertools import islice
 
 import msgspec
 
-from gateway.relay.account import Ended
-from gateway.relay.usage import Usage
-from routing.decision import Decision
-
-
-class Record(msgspec.Struct, frozen=True):
-    """One request that is over. Holds nothing of its text or tokens."""
-
-    id: str
-    at: float
-    """when it ended, seconds since the epoch"""
-    path: str
-    model: str
-    decision: Decision
-    status: int
-    how: str
-    """the metric's `outcome`"""
-    usage: Usage | None
-    """what the engine counted"""
-    ttft: float | None
-    duration: float
-    among: int
-    """candidates that there were; of a record that is kept for whoever saw it listed only the best are left"""
-
+from gateway.relay.record import Ended, Record
 
 CANDIDATES = 32_768
 """that the records of a ring have in all; some 16 MB"""
@@ -47,8 +23,7 @@ class DecisionRing:
     Of one id the last record is found.
     """
 
-    def __init__(self, size: int, clock: Callable[[], float] = time.time) -> None:
-        self._clock = clock
+    def __init__(self, size: int) -> None:
         self._size = size
         self._records: deque[Record] = deque()
         self._by_id: dict[str, Record] = {}
@@ -63,11 +38,7 @@ class DecisionRing:
 
     def add(self, ended: Ended) -> None:
         """Take in a request that is over; the oldest makes room."""
-        inbound, outcome = ended.inbound, ended.outcome
-        record = Record(
-            inbound.id, self._clock(), inbound.client.path, inbound.model, ended.decision,
-            outcome.status, ended.how, outcome.usage, ended.ttft, ended.duration, len(ended.decision.candidates),
-        )  # fmt: skip
+        record = ended.record
         records = self._records
         self._candidates += record.among
         while records and (len(records) >= self._size or self._candidates > CANDIDATES):

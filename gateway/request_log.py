@@ -1,14 +1,13 @@
 """The one log line of each request."""
 
 import asyncio
-import time
 from collections.abc import Sequence
 from typing import TextIO
 
 import msgspec
 
 from gateway.log import Times
-from gateway.relay.account import Ended
+from gateway.relay.record import Ended, Record
 
 _HELD_SECONDS = 0.1
 
@@ -50,32 +49,33 @@ class RequestLog:
         self._stream = stream
         self._text = _json if form == "json" else _plain
         self._times = Times()
-        self._lines: list[_Line] = []
+        self._held: list[Record] = []
 
     def write(self, ended: Ended) -> None:
         """Add a request's line."""
-        if not self._lines:
+        if not self._held:
             asyncio.get_running_loop().call_later(_HELD_SECONDS, self.flush)
-        self._lines.append(_line(self._times.text(time.time()), ended))
+        self._held.append(ended.record)
 
     def flush(self) -> None:
         """Write what is held."""
-        lines, self._lines = self._lines, []
-        self._stream.write(self._text(lines))
+        held, self._held = self._held, []
+        text = self._times.text
+        self._stream.write(self._text([_line(text(record.at), record) for record in held]))
         self._stream.flush()
 
 
-def _line(time: str, ended: Ended) -> _Line:
-    inbound, decision, outcome = ended.inbound, ended.decision, ended.outcome
-    engine, usage = decision.engine, outcome.usage
+def _line(time: str, record: Record) -> _Line:
+    decision, usage = record.decision, record.outcome.usage
+    engine = decision.engine
     return _Line(
-        time, "INFO", "kvgate.request", inbound.id, inbound.model, inbound.tenant, inbound.client.path, engine.replica,
-        engine.rank, decision.policy, ended.how, outcome.status,
+        time, "INFO", "kvgate.request", record.id, record.model, record.tenant, record.path, engine.replica,
+        engine.rank, decision.policy, record.how, record.outcome.status,
         usage.prompt_tokens if usage is not None else None,
         usage.completion_tokens if usage is not None else None,
         usage.cached_tokens if usage is not None else None,
-        decision.cached_tokens, _short(ended.overhead), _shorter(ended.ttft), _shorter(ended.itl),
-        _short(ended.duration), decision.reason,
+        decision.cached_tokens, _short(record.overhead), _shorter(record.ttft), _shorter(record.itl),
+        _short(record.duration), decision.reason,
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from functools import cache
 
 from gateway.metrics import Metrics
-from gateway.relay.account import Ended
+from gateway.relay.record import Ended
 from routing.cost import Profile
 
 
@@ -18,10 +18,10 @@ class Savings:
 
     def ended(self, ended: Ended) -> None:
         """A request is over. Counts where its engine told what was cached."""
-        usage = ended.outcome.usage
+        usage = ended.record.outcome.usage
         if usage is None or usage.cached_tokens is None:
             return
-        tenant = ended.inbound.tenant
+        tenant = ended.record.tenant
         self._prompt_tokens(tenant).inc(usage.prompt_tokens)
         if usage.cached_tokens:
             self._cached_tokens(tenant).inc(usage.cached_tokens)

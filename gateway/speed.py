@@ -6,7 +6,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from gateway.relay.account import Ended
+from gateway.relay.record import Ended
 from gateway.tally import Histogram
 from routing.fit import SpeedFit
 from routing.fleet import Fleet
@@ -30,14 +30,15 @@ class SpeedWatch(Collector):
 
     def ended(self, ended: Ended) -> None:
         """A request is over. Of answers that are no streams the first token can't be told."""
-        decision, usage = ended.decision, ended.outcome.usage
-        if ended.ttft is None or not ended.outcome.done or not ended.inbound.single or decision.cached_tokens is None:
+        record = ended.record
+        decision, usage = record.decision, record.outcome.usage
+        if record.ttft is None or not record.outcome.done or not record.single or decision.cached_tokens is None:
             return
         predicted = decision.prediction.ttft
-        self._error.labels(decision.policy).observe(predicted - ended.ttft)
+        self._error.labels(decision.policy).observe(predicted - record.ttft)
         exact = usage is not None and usage.cached_tokens == decision.cached_tokens
         if exact and decision.new_tokens >= _LEAST_NEW:
-            self._fit.observe(decision.engine, predicted / decision.factor, ended.ttft)
+            self._fit.observe(decision.engine, predicted / decision.factor, record.ttft)
 
     def collect(self) -> Iterable[Metric]:
         """Factor and errors of each engine."""

@@ -4,7 +4,7 @@ from functools import cache
 
 from prometheus_client import CollectorRegistry
 
-from gateway.relay.account import Ended
+from gateway.relay.record import Ended
 from gateway.tally import Counter
 
 STAGES = ("prompt", "reusable", "reachable", "chosen", "delivered")
@@ -27,12 +27,13 @@ class LossSplit:
 
     def ended(self, ended: Ended) -> None:
         """Count a request that is over."""
-        decision, usage = ended.decision, ended.outcome.usage
-        if usage is None or usage.cached_tokens is None or decision.cached_tokens is None or not ended.inbound.single:
+        record = ended.record
+        decision, usage = record.decision, record.outcome.usage
+        if usage is None or usage.cached_tokens is None or decision.cached_tokens is None or not record.single:
             return
         reachable = max(candidate.held for candidate in decision.candidates)
         # An engine's own copy may be older than what this gateway has seen.
         reusable = max(decision.reusable_tokens, reachable)
         counts = (usage.prompt_tokens, reusable, reachable, decision.cached_tokens, usage.cached_tokens)
-        for series, count in zip(self._series(ended.inbound.model, decision.policy), counts, strict=True):
+        for series, count in zip(self._series(record.model, decision.policy), counts, strict=True):
             series.inc(count)

@@ -9,7 +9,7 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
 from threading import Event, Thread
@@ -18,7 +18,7 @@ import msgspec
 from prometheus_client import CollectorRegistry, Counter
 
 from gateway.config import TrafficLogConfig
-from gateway.relay.account import Ended
+from gateway.relay.record import Ended, Record
 from routing.decision import Prompt
 from routing.types import BlockHash
 
@@ -63,21 +63,15 @@ class _Line(msgspec.Struct, gc=False):
 
 
 class TrafficLog:
-    """Writes, and puts aside what grows too large. Raises OSError if the file can't be opened.
+    """Writes, and puts aside what grows too large. Raises OSError if the file can't be opened."""
 
-    clock: seconds since the epoch.
-    """
-
-    def __init__(
-        self, config: TrafficLogConfig, registry: CollectorRegistry, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, config: TrafficLogConfig, registry: CollectorRegistry) -> None:
         self._config = config
-        self._clock = clock
         salt = config.salt.encode() or secrets.token_bytes(_KEY_BYTES)
         self._key = blake2b(salt, digest_size=_KEY_BYTES).digest()
         self._file = config.path.open("ab")
         self._written = self._file.tell()
-        self._waiting: deque[tuple[Ended, Prompt, float]] = deque()
+        self._waiting: deque[tuple[Record, Prompt]] = deque()
         self._wake = Event()
         self._closing = False
         self._lines = Counter("kvgate_traffic_log_lines", "Lines of the traffic log", ["outcome"], registry=registry)
@@ -90,7 +84,7 @@ class TrafficLog:
             if len(self._waiting) >= PENDING:
                 self._lines.labels("dropped").inc()
                 continue
-            self._waiting.append((ended, prompt, self._clock() - ended.duration))
+            self._waiting.append((ended.record, prompt))
             if not self._wake.is_set():
                 self._wake.set()
 
@@ -134,28 +128,28 @@ class TrafficLog:
             self._lines.labels("failed").inc(done)
             logger.warning("traffic log %s: %s", self._config.path, exc)
 
-    def _line(self, ended: Ended, prompt: Prompt, arrived: float) -> _Line:
-        decision, usage, single = ended.decision, ended.outcome.usage, ended.inbound.single
+    def _line(self, record: Record, prompt: Prompt) -> _Line:
+        decision, usage, single = record.decision, record.outcome.usage, record.single
         # Engines of one model nearly always have blocks of one size; of several the first is as good as any.
         space, blocks = next(iter(prompt.chains.items()))
         return _Line(
-            t=round(arrived, 3),
-            model=ended.inbound.model,
+            t=round(record.at - record.duration, 3),
+            model=record.model,
             prompt=prompt.tokens,
             block=space.block_size * self._config.stride,
             names=self._names(blocks),
             output=usage.completion_tokens if usage else None,
             cached=usage.cached_tokens if usage and single else None,
             predicted=decision.cached_tokens if single else None,
-            tenant=ended.inbound.tenant,
+            tenant=record.tenant,
             replica=decision.engine.replica,
             rank=decision.engine.rank,
             policy=decision.policy,
-            status=ended.outcome.status,
-            outcome=ended.how,
-            ttft=None if ended.ttft is None else round(ended.ttft, 4),
+            status=record.outcome.status,
+            outcome=record.how,
+            ttft=None if record.ttft is None else round(record.ttft, 4),
             predicted_ttft=round(decision.prediction.ttft, 4),
-            seconds=round(ended.duration, 4),
+            seconds=round(record.duration, 4),
         )
 
     def _names(self, blocks: Sequence[BlockHash]) -> list[int]:

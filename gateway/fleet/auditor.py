@@ -6,7 +6,7 @@ from collections.abc import Callable
 from gateway.config.audit import AuditConfig
 from gateway.kv.update import Update
 from gateway.metrics import Metrics
-from gateway.relay.account import Ended
+from gateway.relay.record import Ended
 from routing.audit import Audit
 from routing.types import EngineId
 
@@ -49,12 +49,13 @@ class Auditor:
 
     def ended(self, ended: Ended) -> None:
         """A request is over; an engine may have reported how many tokens of its prompt it found."""
-        matched, usage, inbound = ended.decision.matched, ended.outcome.usage, ended.inbound
-        if matched is None or usage is None or usage.cached_tokens is None or not inbound.single:
+        record, arrived = ended.record, ended.inbound.arrived
+        matched, usage = record.decision.matched, record.outcome.usage
+        if matched is None or usage is None or usage.cached_tokens is None or not record.single:
             return
         found = usage.cached_tokens // matched.block_size
-        until = inbound.arrived + ended.duration
-        self._audit.sample(ended.decision.engine, matched.blocks, matched.in_gpu, found, inbound.arrived, until)
+        until = arrived + record.duration
+        self._audit.sample(record.decision.engine, matched.blocks, matched.in_gpu, found, arrived, until)
 
     def left(self, engine: EngineId) -> None:
         """The engine is not followed any more."""

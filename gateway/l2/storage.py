@@ -18,7 +18,7 @@ from gateway.l2.names import Tags
 from gateway.l2.schemes import NoScheme, scheme_of
 from gateway.l2.store import Progress, Store
 from gateway.l2.workers import Saturated, Workers
-from gateway.relay.account import Ended
+from gateway.relay.record import Ended, Record
 from routing.decision import Prompt, RouteRequest
 from routing.fleet import Fleet
 from routing.load_fit import LoadFit
@@ -137,28 +137,29 @@ class SharedStorage:
 
     def ended(self, ended: Ended) -> None:
         """A request is over: did what was promised come?"""
-        self._fit(ended)
-        decision, outcome = ended.decision, ended.outcome
+        record = ended.record
+        self._fit(record)
+        decision, outcome = record.decision, record.outcome
         if not decision.l2_tokens:
             return
-        self._metrics.tokens.labels(ended.inbound.model).inc(decision.l2_tokens)
+        self._metrics.tokens.labels(record.model).inc(decision.l2_tokens)
         usage = outcome.usage
         if outcome.status >= 500:
             # With `kv_load_failure_policy: fail` an engine answers so where a file is cut off.
-            self._health.hint(ended.inbound.model, false=True)
-        elif usage and usage.cached_tokens is not None and decision.cached_tokens is not None and ended.inbound.single:
-            self._health.hint(ended.inbound.model, false=usage.cached_tokens < decision.cached_tokens)
+            self._health.hint(record.model, false=True)
+        elif usage and usage.cached_tokens is not None and decision.cached_tokens is not None and record.single:
+            self._health.hint(record.model, false=usage.cached_tokens < decision.cached_tokens)
 
-    def _fit(self, ended: Ended) -> None:
+    def _fit(self, record: Record) -> None:
         """Learn from a stream's first token how long loads take, if the request had its engine for itself."""
-        place, prediction = self._places.get(ended.inbound.model), ended.decision.prediction
+        place, prediction = self._places.get(record.model), record.decision.prediction
         alone = prediction.queue == prediction.decode == prediction.load == 0.0
-        if place is None or not alone or ended.ttft is None or not ended.outcome.done:
+        if place is None or not alone or record.ttft is None or not record.outcome.done:
             return
-        usage, promised = ended.outcome.usage, ended.decision.cached_tokens
+        usage, promised = record.outcome.usage, record.decision.cached_tokens
         if usage is not None and usage.cached_tokens == promised:
-            place.fit.observe(ended.ttft, prediction.prefill, prediction.shared)
-            self._metrics.load_scale.labels(ended.inbound.model).set(place.fit.scale)
+            place.fit.observe(record.ttft, prediction.prefill, prediction.shared)
+            self._metrics.load_scale.labels(record.model).set(place.fit.scale)
 
     def _ask(
         self,

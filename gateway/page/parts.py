@@ -14,7 +14,7 @@ from gateway.page.routes import routes
 from gateway.page.snapshot import Snapshots
 from gateway.page.storage import shown
 from gateway.page.traffic import Traffic
-from gateway.relay.account import Ended
+from gateway.relay.record import Ended
 from routing.fleet import Fleet
 from routing.health import Health
 from routing.index import Holding

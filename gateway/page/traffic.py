@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, log
 
-from gateway.relay.account import Ended
+from gateway.relay.record import Ended
 from routing.cost import Profile
 
 SLICE = 5.0
@@ -106,12 +106,12 @@ class Traffic:
 
     def add(self, ended: Ended) -> None:
         """Count a request that is over."""
-        current = self._current()
+        record, current = ended.record, self._current()
         current.requests += 1
-        current.failed += ended.how not in ("complete", "client_gone") or ended.outcome.status >= 500
-        if ended.ttft is not None:
-            current.ttft.add(ended.ttft)
-        usage = ended.outcome.usage
+        current.failed += record.how not in ("complete", "client_gone") or record.outcome.status >= 500
+        if record.ttft is not None:
+            current.ttft.add(record.ttft)
+        usage = record.outcome.usage
         if usage is None or usage.cached_tokens is None:
             return
         prompt, cached = usage.prompt_tokens, usage.cached_tokens
@@ -119,8 +119,8 @@ class Traffic:
         current.cached_tokens += cached
         if cached:
             current.saved += self._profile.spared(prompt, cached)
-        predicted = ended.decision.cached_tokens
-        if predicted is not None and ended.inbound.single:
+        predicted = record.decision.cached_tokens
+        if predicted is not None and record.single:
             current.exact += predicted == cached
             current.over += predicted > cached
             current.under += predicted < cached

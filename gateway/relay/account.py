@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 
@@ -9,29 +10,12 @@ import msgspec
 
 from gateway.metrics import Metrics
 from gateway.relay.inbound import Inbound
+from gateway.relay.record import Ended, Record
 from gateway.relay.response import Ending, Outcome
 from gateway.relay.usage import Usage
 from routing.decision import Decision
 
 logger = logging.getLogger(__name__)
-
-
-class Ended(msgspec.Struct, frozen=True):
-    """A request that a replica answered, when all of it is over: what there is to tell about it."""
-
-    inbound: Inbound
-    decision: Decision
-    outcome: Outcome
-    how: str
-    """the metric's `outcome`: that of the relay, or `engine_error`"""
-    ttft: float | None
-    """seconds from arrival to the answer's first byte; None if none came"""
-    duration: float
-    """seconds from arrival to the end"""
-    overhead: float = 0.0
-    """of those, what the gateway itself took before it had the request sent; waiting in its queue is not in it"""
-    itl: float | None = None
-    """seconds between two tokens of a stream, on average; None where its tokens were not counted"""
 
 
 class _Entry(msgspec.Struct, gc=False):
@@ -53,14 +37,20 @@ class Accounts:
     on_miscount: called with the model of a prompt that the engine counted otherwise than the gateway: their tokens
     differ, so what is predicted for it can't be trusted.
     listeners: called with each request that ended, in their order; they must be quick and must not raise.
+    clock: seconds since the epoch.
     """
 
     def __init__(
-        self, metrics: Metrics, on_miscount: Callable[[str], None], listeners: Sequence[Callable[[Ended], None]] = ()
+        self,
+        metrics: Metrics,
+        on_miscount: Callable[[str], None],
+        listeners: Sequence[Callable[[Ended], None]] = (),
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._metrics = metrics
         self._on_miscount = on_miscount
         self._listeners = listeners
+        self._clock = clock
         self._books = cache(partial(_Book, metrics))
         self._loop = asyncio.get_running_loop()
         self._entries: list[_Entry] = []
@@ -83,12 +73,13 @@ class Accounts:
     def settle(self) -> None:
         """Enter what has ended."""
         entries, self._entries = self._entries, []
-        ended = [self._enter(entry) for entry in entries]
+        at = self._clock()
+        ended = [Ended(entry.inbound, self._enter(entry, at)) for entry in entries]
         for listener in self._listeners:
             for each in ended:
                 listener(each)
 
-    def _enter(self, entry: _Entry) -> Ended:
+    def _enter(self, entry: _Entry, at: float) -> Record:
         inbound, decision, outcome, now = entry.inbound, entry.decision, entry.outcome, entry.now
         book = self._books(inbound.model, decision.policy, decision.engine.replica)
         failed = outcome.failed or outcome.status >= 500
@@ -106,7 +97,10 @@ class Accounts:
             book.ttft.observe(ttft)
         if outcome.usage is not None:
             self._compare(book, inbound, decision, entry.block_size, outcome.usage)
-        return Ended(inbound, decision, outcome, how, ttft, duration, overhead, itl)
+        return Record(
+            inbound.id, at, inbound.client.path, inbound.model, inbound.tenant, inbound.single, decision, outcome, how,
+            ttft, duration, overhead, itl, len(decision.candidates),
+        )  # fmt: skip
 
     def _compare(self, book: "_Book", inbound: Inbound, decision: Decision, block_size: int, usage: Usage) -> None:
         book.prompt_tokens.inc(usage.prompt_tokens)

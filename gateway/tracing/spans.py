@@ -15,8 +15,8 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from gateway.config import TracingConfig
-from gateway.relay.account import Ended
 from gateway.relay.client import Client
+from gateway.relay.record import Ended
 from gateway.relay.upstream import RawHeaders
 from gateway.stored import PATH as STORED
 
@@ -79,15 +79,15 @@ class Tracing:
 
     def ended(self, ended: Ended) -> None:
         """A replica has answered: what was decided, what was predicted and what came of it."""
-        trace = cast(RequestSpan, ended.inbound.trace)
+        record, trace = ended.record, cast(RequestSpan, ended.inbound.trace)
         span = trace.span
         if span.is_recording():
             span.set_attributes(_attributes(ended))
-            if ended.ttft is not None:
-                span.add_event("first byte", timestamp=trace.begun + int(ended.ttft * _NS))
-            if ended.how not in ("complete", "client_gone"):
-                span.set_status(Status(StatusCode.ERROR, ended.how))
-        span.end(trace.begun + int(ended.duration * _NS))
+            if record.ttft is not None:
+                span.add_event("first byte", timestamp=trace.begun + int(record.ttft * _NS))
+            if record.how not in ("complete", "client_gone"):
+                span.set_status(Status(StatusCode.ERROR, record.how))
+        span.end(trace.begun + int(record.duration * _NS))
 
     def close(self) -> None:
         """Send what has not been sent. Waits for the collector; not for the event loop's thread."""
@@ -95,14 +95,15 @@ class Tracing:
 
 
 def _attributes(ended: Ended) -> Mapping[str, str | int | float]:
-    inbound, decision, usage = ended.inbound, ended.decision, ended.outcome.usage
+    record = ended.record
+    decision, usage = record.decision, record.outcome.usage
     known: dict[str, str | int | float | None] = {
-        "http.response.status_code": ended.outcome.status,
-        "gen_ai.request.model": inbound.model,
+        "http.response.status_code": record.outcome.status,
+        "gen_ai.request.model": record.model,
         "gen_ai.usage.input_tokens": usage.prompt_tokens if usage else None,
         "gen_ai.usage.output_tokens": usage.completion_tokens if usage else None,
-        "kvgate.tenant": inbound.tenant or None,
-        "kvgate.outcome": ended.how,
+        "kvgate.tenant": record.tenant or None,
+        "kvgate.outcome": record.how,
         "kvgate.policy": decision.policy,
         "kvgate.reason": decision.reason,
         "kvgate.replica": decision.engine.replica,
@@ -113,9 +114,9 @@ def _attributes(ended: Ended) -> Mapping[str, str | int | float]:
         "kvgate.cached_tokens.reported": usage.cached_tokens if usage else None,
         "kvgate.l2_tokens": decision.l2_tokens,
         "kvgate.ttft.predicted": decision.prediction.ttft,
-        "kvgate.ttft": ended.ttft,
-        "kvgate.itl": ended.itl,
-        "kvgate.overhead": ended.overhead,
-        "kvgate.queue": inbound.waited,
+        "kvgate.ttft": record.ttft,
+        "kvgate.itl": record.itl,
+        "kvgate.overhead": record.overhead,
+        "kvgate.queue": ended.inbound.waited,
     }
     return {name: value for name, value in known.items() if value is not None}

@@ -10,7 +10,7 @@ from endings import candidate, decision, ended
 from prometheus_client import CollectorRegistry
 
 from gateway.config import TrafficLogConfig
-from gateway.relay.account import Ended
+from gateway.relay.record import Ended
 from gateway.relay.usage import Usage
 from gateway.traffic_log import PENDING, TrafficLog
 from loadtest.traces import traffic
@@ -33,7 +33,7 @@ def asked(*tokens: int) -> Ended:
 
 def write(path: Path, *requests: Ended, registry: CollectorRegistry | None = None, **settings: Any) -> None:
     config = TrafficLogConfig(path=path, stride=2, **settings)
-    log = TrafficLog(config, registry or CollectorRegistry(), clock=lambda: 1000.0)
+    log = TrafficLog(config, registry or CollectorRegistry())
     for request in requests:
         log.add(request)
     log.close()
@@ -48,7 +48,7 @@ def test_a_line_tells_lengths_decision_and_outcome(tmp_path: Path) -> None:
     line = json.loads((tmp_path / "log").read_text())
     assert len(line.pop("names")) == 2
     assert line == {
-        "t": 999.5, "model": "m", "prompt": 20, "block": 8, "output": 3, "cached": 8, "predicted": 8, "tenant": "",
+        "t": 16.5, "model": "m", "prompt": 20, "block": 8, "output": 3, "cached": 8, "predicted": 8, "tenant": "",
         "replica": "one", "rank": 0, "policy": "kv-aware", "status": 200, "outcome": "complete", "ttft": 0.25,
         "predicted_ttft": 0.01, "seconds": 0.5,
     }  # fmt: skip

@@ -2,8 +2,8 @@
 
 from asgi_side import posted
 
-from gateway.relay.account import Ended
 from gateway.relay.inbound import Inbound
+from gateway.relay.record import Ended, Record
 from gateway.relay.response import Ending, Outcome
 from gateway.relay.usage import Usage
 from routing.cost import Prediction
@@ -46,4 +46,14 @@ def ended(
     """A request that ended so."""
     inbound = Inbound(posted("/v1/chat/completions"), id, "m", body, hide_usage=False, arrived=1.0, tenant=tenant)
     outcome = Outcome(Ending.COMPLETE, status, 10, ttft, usage, None, failed=False, done=True)
-    return Ended(inbound, chosen or decision(candidate("one")), outcome, how, ttft, duration=0.5)
+    return Ended(inbound, record(inbound, chosen or decision(candidate("one")), outcome, how, ttft))
+
+
+def record(
+    inbound: Inbound, chosen: Decision, outcome: Outcome, how: str = "complete", ttft: float | None = 0.1
+) -> Record:
+    """Of a request that took half a second and ended 17 s after the epoch."""
+    return Record(
+        inbound.id, 17.0, inbound.client.path, inbound.model, inbound.tenant, inbound.single, chosen, outcome, how,
+        ttft, 0.5, 0.0, None, len(chosen.candidates),
+    )  # fmt: skip

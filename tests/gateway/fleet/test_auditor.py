@@ -7,13 +7,14 @@ from collections.abc import Iterator
 import pytest
 import zmq
 from asgi_side import posted
+from endings import record
 from kv_publisher import Publisher
 from kv_receiver import BLOCK, name, stored, until
 from membership_world import A, World, membership_world, replica, update
 
 from gateway.kv.sources import Source
-from gateway.relay.account import Ended
 from gateway.relay.inbound import Inbound
+from gateway.relay.record import Ended
 from gateway.relay.response import Ending, Outcome
 from gateway.relay.usage import Usage
 from routing.cost import Prediction
@@ -32,9 +33,8 @@ def answered() -> Ended:
     decision = decision._replace(matched=Matched(PHANTOMS, BLOCK, 3))
     inbound = Inbound(posted("/"), "id", "m", b"", hide_usage=False, arrived=time.monotonic() - 10.0)
     usage = Usage(3 * BLOCK + 1, 1, BLOCK)
-    return Ended(
-        inbound, decision, Outcome(Ending.COMPLETE, 200, 1, None, usage, None, False, True), "complete", None, 1.0
-    )
+    outcome = Outcome(Ending.COMPLETE, 200, 1, None, usage, None, False, True)
+    return Ended(inbound, record(inbound, decision, outcome))
 
 
 def counted(world: World, name: str, **labels: str) -> float:

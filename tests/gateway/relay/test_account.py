@@ -6,7 +6,8 @@ from collections.abc import Callable
 from endings import ended
 
 from gateway.metrics import Metrics
-from gateway.relay.account import Accounts, Ended
+from gateway.relay.account import Accounts
+from gateway.relay.record import Ended
 
 
 class Books:
@@ -20,7 +21,8 @@ class Books:
     def end(self, id: str) -> None:
         """A request of this id ends half a second after its arrival."""
         whole = ended(id=id)
-        self.accounts.ended(whole.inbound, whole.decision, 16, whole.outcome, whole.inbound.arrived, 1.5)
+        inbound, record = whole.inbound, whole.record
+        self.accounts.ended(inbound, record.decision, 16, record.outcome, inbound.arrived, 1.5)
 
     @property
     def counted(self) -> float | None:
