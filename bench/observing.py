@@ -1,7 +1,9 @@
 """What seeing costs: decisions kept for the page and a line logged for each request, against neither.
 
-Two gateways on one core take turns. Prints one JSON line with the CPU time of a request in both, as medians, and that
-of a line of the traffic log by itself, its thread's included: a prompt that is logged is read anyway under kv-aware.
+Two gateways on one core take turns, and then two new ones: what a process costs by where its memory happens to lie
+differs by more than what is measured here. Prints one JSON line with the CPU time of a request in both, as medians, and
+that of a line of the traffic log by itself, its thread's included: a prompt that is logged is read anyway under
+kv-aware.
 """
 
 import argparse
@@ -10,6 +12,8 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -31,23 +35,53 @@ from routing.types import BlockHash, Namespace
 CASE = next(case for case in CASES if case.name == "2KB")
 
 
-async def run(ports: dict[str, int], pids: dict[str, int], rounds: int, seconds: float) -> dict[str, object]:
-    """The figures. ports, pids: of the gateways, by "on" and "off"."""
-    costs: dict[str, list[float]] = {name: [] for name in ports}
+WAYS: Mapping[str, Mapping[str, object]] = {"on": {}, "off": {"log_level": "warning", "page": {"decisions": 0}}}
+"""settings of the gateways that are compared"""
+
+Costs = dict[str, list[float]]
+"""microseconds of CPU for a request, by way, of windows side by side"""
+
+
+async def take_turns(ports: Mapping[str, int], pids: Mapping[str, int], rounds: int, seconds: float) -> Costs:
+    """Measure gateways that run. ports, pids: by way."""
+    costs: Costs = {name: [] for name in ports}
     for _ in range(rounds):
         for name, port in ports.items():
             sample = Sample()
             await measure(sample, port, CASE, 0.3, seconds, pids[name])
             costs[name].append(sample.cpu / max(1, sample.answers) * 1e6)
-    on, off = median(costs["on"]), median(costs["off"])
-    # Of rounds side by side, since the machine's speed drifts.
-    ratio = median(a / b for a, b in zip(costs["on"], costs["off"], strict=True))
+    return costs
+
+
+def pair(folder: Path, replica: int, order: Sequence[str], core: int, rounds: int, seconds: float) -> Costs:
+    """Start a gateway of each way on one core, in this order, measure and end them. replica: its port."""
+    with ExitStack() as stack:
+        told = stack.enter_context(told_on_failure())
+        ports, pids = {}, {}
+        for name in order:
+            ports[name] = consecutive_free_ports(1)
+            listen = {"host": "127.0.0.1", "port": ports[name]}
+            settings = {"listen": listen, "replicas": [{"url": f"http://127.0.0.1:{replica}"}], "policy": "round-robin"}
+            file = folder / f"{name}.yaml"
+            file.write_text(yaml.safe_dump({**settings, **WAYS[name]}))
+            command = (sys.executable, "-m", "gateway", "serve", "--config", str(file))
+            pids[name] = stack.enter_context(process(command, core, output=told.fileno()))
+        for port in ports.values():
+            wait_ready(port)
+            wait_settled(port)
+        return uvloop.run(take_turns(ports, pids, rounds, seconds))
+
+
+def figures(pairs: Sequence[Costs]) -> Mapping[str, object]:
+    """Medians over pairs of medians over windows. Ratios are of windows side by side: a machine's speed drifts."""
+    ratios = [median(on / off for on, off in zip(costs["on"], costs["off"], strict=True)) for costs in pairs]
     return {
         "bench": "observing",
         "case": CASE.name,
-        "on_us": round(on, 1),
-        "off_us": round(off, 1),
-        "ratio": round(ratio, 3),
+        "on_us": round(median(median(costs["on"]) for costs in pairs), 1),
+        "off_us": round(median(median(costs["off"]) for costs in pairs), 1),
+        "ratio": round(median(ratios), 3),
+        "ratios": [round(ratio, 3) for ratio in sorted(ratios)],
     }
 
 
@@ -70,39 +104,25 @@ def traffic_line_us(folder: Path, lines: int = 20_000) -> float:
 def main() -> None:
     """Run it and print its line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of each window measured")
+    parser.add_argument("--pairs", type=int, default=9, help="of gateways")
+    parser.add_argument("--rounds", type=int, default=6, help="for each pair")
+    parser.add_argument("--seconds", type=float, default=0.5, help="of each window measured")
     args = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[-1]})
     replica = consecutive_free_ports(1)
-    ports = {"on": consecutive_free_ports(1), "off": consecutive_free_ports(1)}
     with (
-        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory() as name,
         process((sys.executable, "-m", "bench.upstream", "--port", str(replica)), cores[-1]),
     ):
-        files = {}
-        for name, extra in (("on", {}), ("off", {"log_level": "warning", "page": {"decisions": 0}})):
-            files[name] = Path(folder) / f"{name}.yaml"
-            listen = {"host": "127.0.0.1", "port": ports[name]}
-            replicas = [{"url": f"http://127.0.0.1:{replica}"}]
-            files[name].write_text(
-                yaml.safe_dump({"listen": listen, "replicas": replicas, "policy": "round-robin", **extra})
-            )
-        commands = {
-            name: (sys.executable, "-m", "gateway", "serve", "--config", str(file)) for name, file in files.items()
-        }
-        with (
-            told_on_failure() as told,
-            process(commands["on"], cores[0], output=told.fileno()) as on,
-            process(commands["off"], cores[0], output=told.fileno()) as off,
-        ):
-            wait_ready(replica)
-            for port in ports.values():
-                wait_ready(port)
-                wait_settled(port)
-            figures = uvloop.run(run(ports, {"on": on, "off": off}, args.rounds, args.seconds))
-        print(json.dumps({**figures, "traffic_line_us": round(traffic_line_us(Path(folder)), 1)}), flush=True)
+        wait_ready(replica)
+        folder = Path(name)
+        orders = [list(WAYS), list(WAYS)[::-1]]
+        pairs = [
+            pair(folder, replica, orders[number % 2], cores[0], args.rounds, args.seconds)
+            for number in range(args.pairs)
+        ]
+        print(json.dumps({**figures(pairs), "traffic_line_us": round(traffic_line_us(folder), 1)}), flush=True)
 
 
 if __name__ == "__main__":

@@ -74,18 +74,18 @@ def _line(time: str, record: Record) -> _Line:
         usage.prompt_tokens if usage is not None else None,
         usage.completion_tokens if usage is not None else None,
         usage.cached_tokens if usage is not None else None,
-        decision.cached_tokens, _short(record.overhead), _shorter(record.ttft), _shorter(record.itl),
-        _short(record.duration), decision.reason,
+        decision.cached_tokens,
+        _short(record.overhead),
+        None if record.ttft is None else _short(record.ttft),
+        None if record.itl is None else _short(record.itl),
+        _short(record.duration),
+        decision.reason,
     )  # fmt: skip
 
 
 def _short(seconds: float) -> float:
     """To the microsecond; `round` takes ten times as long."""
     return int(seconds * 1e6 + 0.5) / 1e6
-
-
-def _shorter(seconds: float | None) -> float | None:
-    return None if seconds is None else _short(seconds)
 
 
 def _json(lines: Sequence[_Line]) -> str:

@@ -25,4 +25,4 @@ class Savings:
         self._prompt_tokens(tenant).inc(usage.prompt_tokens)
         if usage.cached_tokens:
             self._cached_tokens(tenant).inc(usage.cached_tokens)
-            self._saved(tenant).inc(self._profile.spared(usage.prompt_tokens, usage.cached_tokens))
+            self._saved(tenant).inc(self._profile.spared(usage.cached_tokens))

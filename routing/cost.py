@@ -31,9 +31,9 @@ class Profile:
             self.prefill_base + self.prefill_per_token * new + self.prefill_per_token_squared * new * (cached + new / 2)
         )
 
-    def spared(self, prompt: int, cached: int) -> float:
-        """Time that a prompt's prefill takes less because so many of its tokens are cached."""
-        return self.prefill(prompt, 0) - self.prefill(prompt - cached, cached)
+    def spared(self, cached: int) -> float:
+        """Time that a prompt's prefill takes less because its first `cached` tokens are: however long it is."""
+        return cached * (self.prefill_per_token + self.prefill_per_token_squared * cached / 2)
 
     def decode(self, running: int, context: float) -> float:
         """What `running` decoding requests of `context` tokens each add to an engine step, weights aside."""

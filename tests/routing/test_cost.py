@@ -106,3 +106,10 @@ def test_prompts_in_front_take_as_long_as_their_prefill_and_the_first_is_half_do
         Lease(load, prompt_tokens=60_000, new_tokens=20_000)
     queue = predict(H100, load, 0, 0, 16, 0.0).queue
     assert queue == pytest.approx((prompts - 0.5) * H100.prefill(20_000, 40_000), rel=0.02)
+
+
+@pytest.mark.parametrize("prompt", [640, 8192])
+@pytest.mark.parametrize("cached", [0, 16, 640])
+def test_what_cached_tokens_spare_is_the_difference_of_the_prefills(prompt: int, cached: int) -> None:
+    without, behind = H100.prefill(prompt, 0), H100.prefill(prompt - cached, cached)
+    assert H100.spared(cached) == pytest.approx(without - behind)
