@@ -7,27 +7,32 @@ from pathlib import Path
 from typing import Any
 
 import fastokens
-from transformers import AutoTokenizer
+from jinja2 import Environment
 
 TOKENIZER = Path(__file__).parent / "tokenizer"
 _FIRST_WORD = re.compile(r"[A-Z][a-z]+")
 _WORD = re.compile(r" [a-z]+")
+_END_OF_TEXT = "END_OF_THE_LAST_MESSAGES_TEXT"
 
 Json = Mapping[str, Any]
 
 
 class Text:
-    """A tokenizer and its chat template. Read-only, so several replicas share one."""
+    """A tokenizer and its chat template. Read-only, so several replicas share one.
+
+    Not by `transformers`, though equal to what that makes of these files: it takes two seconds to import.
+    """
 
     def __init__(self, path: Path = TOKENIZER) -> None:
         """path: a folder with tokenizer.json and tokenizer_config.json, byte-level, with ChatML's end token."""
         self.path = path
-        self._template = AutoTokenizer.from_pretrained(str(path))
+        config = json.loads((path / "tokenizer_config.json").read_text())
+        self._template = _environment().from_string(config["chat_template"])
         self._tokenizer = fastokens.Tokenizer.from_file(str(path / "tokenizer.json"))
-        self.size: int = len(self._template)
+        self.size: int = self._tokenizer.vocab_size
         """token ids are below this"""
-        self.end: int = self._template.eos_token_id
-        self._pieces: list[str] = [str(self._template.decode([token])) for token in range(self.size)]
+        self.end: int = self._tokenizer.token_to_id(config["eos_token"])
+        self._pieces: list[str] = [self.decode([token]) for token in range(self.size)]
         words = [token for token in range(self.size) if self.encode(self._pieces[token]) == [token]]
         self.words = [token for token in words if _WORD.fullmatch(self._pieces[token])]
         """tokens that are one word with its leading space, in any context"""
@@ -39,28 +44,45 @@ class Text:
         return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
     def decode(self, tokens: Sequence[int]) -> str:
-        return str(self._template.decode(list(tokens)))
+        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=False))
 
     def piece(self, token: int) -> str:
         """The text that one output token adds; nothing for the end token."""
         return "" if token == self.end else self._pieces[token]
 
     def render(
-        self, messages: Sequence[Json], tools: Sequence[Json] | None, *, generation_prompt: bool = True, **options: Any
+        self,
+        messages: Sequence[Json],
+        tools: Sequence[Json] | None,
+        *,
+        generation_prompt: bool = True,
+        continue_final_message: bool = False,
+        **options: Any,
     ) -> str:
         """The prompt of a chat, with vLLM's normalisations before the template.
 
-        options: further variables for the template.
-        Raises jinja2.TemplateError if the template refuses the messages.
+        continue_final_message: it ends where the last message's text does. options: further variables for the template.
+        Raises jinja2.TemplateError if the template refuses the messages, ValueError for both kinds of end.
         """
-        rendered = self._template.apply_chat_template(
-            _without_developer([_message(message) for message in messages]),
+        chat = _without_developer([_message(message) for message in messages])
+        if continue_final_message:
+            if generation_prompt:
+                raise ValueError("continue_final_message and add_generation_prompt exclude each other")
+            chat[-1] = {**chat[-1], "content": chat[-1]["content"] + _END_OF_TEXT}
+        rendered = self._template.render(
+            messages=chat,
             tools=[_tool(tool) for tool in tools] if tools else None,
-            tokenize=False,
             add_generation_prompt=generation_prompt,
             **options,
         )
-        return str(rendered)
+        return rendered.partition(_END_OF_TEXT)[0] if continue_final_message else rendered
+
+
+def _environment() -> Environment:
+    environment = Environment(trim_blocks=True, lstrip_blocks=True)
+    # Jinja's own filter would escape HTML and sort the keys.
+    environment.filters["tojson"] = lambda value: json.dumps(value, ensure_ascii=False)
+    return environment
 
 
 def _without_developer(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -32,6 +32,34 @@ def test_both_encoders_agree_on_anything(text: Text) -> None:
         assert text.encode(sample) == reference.encode(sample, add_special_tokens=False), repr(sample)
 
 
+@pytest.mark.parametrize("end", [{"add_generation_prompt": True}, {}, {"continue_final_message": True}])
+def test_prompts_are_rendered_and_decoded_as_transformers_does(text: Text, end: dict[str, bool]) -> None:
+    reference = AutoTokenizer.from_pretrained(str(TOKENIZER))
+    assert (text.size, text.end) == (len(reference), reference.eos_token_id)
+    rng = random.Random(0)
+
+    def words() -> str:
+        return "".join(rng.choices([*PIECES, "<b>&'", ""], k=rng.randint(0, 5)))
+
+    def message() -> dict[str, Any]:
+        called = {"name": words(), "arguments": {words(): words(), "z": [1.0, None, True], "a": {}}}
+        calls = [{"type": "function", "function": called}] * rng.randint(0, 2)
+        return {"role": rng.choice(["system", "user", "assistant", "tool"]), "content": words(), "tool_calls": calls}
+
+    for _ in range(300):
+        messages = [message() for _ in range(rng.randint(1, 5))]
+        functions = [{"name": words(), "description": words(), "parameters": {"z": words(), "a": 1}}]
+        tools = [{"type": "function", "function": function} for function in functions] * rng.randint(0, 2)
+        rendered = text.render(
+            messages,
+            tools,
+            generation_prompt=end.get("add_generation_prompt", False),
+            continue_final_message=end.get("continue_final_message", False),
+        )
+        assert rendered == reference.apply_chat_template(messages, tools=tools or None, tokenize=False, **end)
+        assert text.decode(text.encode(rendered)) == reference.decode(text.encode(rendered))
+
+
 def test_text_survives_the_round_trip(text: Text) -> None:
     rng = random.Random(0)
     for sample in (*sentences(rng, 20), *snippets(rng, 5), "Zürich, 你好 🎉"):
