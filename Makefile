@@ -18,6 +18,8 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# Written bytecode, wherever it is switched off: a hundred processes would each compile the project again.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: $(READY)
 	$(BIN)/pytest -rs -n 2 --dist loadfile
 

@@ -3,14 +3,18 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
 import pytest
+import pytest_asyncio
 from fake_replica import FakeReplica, fake_replica
 from processes import all_joined, eventually, gateway_process
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 CHAT = "/v1/chat/completions"
 
@@ -26,29 +30,46 @@ class World:
     gateway: str
     fake: FakeReplica
     client: httpx.AsyncClient
+    earlier: Counter[str] = field(default_factory=Counter)
 
     async def quiet(self) -> bool:
         """No lease is out and the replica works on nothing."""
         engines = (await self.client.get(self.gateway + "/index")).json()
         return not sum(engine["in_flight"] for engine in engines) and not self.fake.open
 
-    async def rows(self) -> dict[str, int]:
-        """Requests by outcome."""
+    async def rows(self) -> Mapping[str, int]:
+        """Requests of this test by outcome."""
+        return await self._all_rows() - self.earlier
+
+    async def begin(self) -> None:
+        """What was until now is of earlier tests."""
+        assert await self.quiet()
+        self.earlier = await self._all_rows()
+        self.fake.requests.clear()
+
+    async def _all_rows(self) -> Counter[str]:
         text = (await self.client.get(self.gateway + "/metrics")).text
-        rows: dict[str, int] = {}
+        rows: Counter[str] = Counter()
         for line in text.splitlines():
             if line.startswith("kvgate_requests_total{"):
                 outcome = line.split('outcome="')[1].split('"')[0]
-                rows[outcome] = rows.get(outcome, 0) + int(float(line.rsplit(" ", 1)[1]))
+                rows[outcome] += int(float(line.rsplit(" ", 1)[1]))
         return rows
 
 
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def running(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[World]:
     async with fake_replica() as fake:
         settings = {"policy": "round-robin", "replicas": [{"url": fake.url}], "log_level": "warning"}
-        async with gateway_process(settings, tmp_path) as gateway, httpx.AsyncClient(timeout=30) as client:
+        folder = tmp_path_factory.mktemp("endings")
+        async with gateway_process(settings, folder) as gateway, httpx.AsyncClient(timeout=30) as client:
             yield World(gateway.url, fake, client)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def world(running: World) -> World:
+    await running.begin()
+    return running
 
 
 async def hang_up(world: World, behaviour: str, after: bytes = b"") -> None:
