@@ -33,7 +33,7 @@ def test_both_encoders_agree_on_anything(text: Text) -> None:
 
 
 @pytest.mark.parametrize("end", [{"add_generation_prompt": True}, {}, {"continue_final_message": True}])
-def test_prompts_are_rendered_and_decoded_as_transformers_does(text: Text, end: dict[str, bool]) -> None:
+def test_prompts_are_rendered_and_decoded_as_transformers_does(text: Text, end: dict[str, Any]) -> None:
     reference = AutoTokenizer.from_pretrained(str(TOKENIZER))
     assert (text.size, text.end) == (len(reference), reference.eos_token_id)
     rng = random.Random(0)
@@ -48,15 +48,15 @@ def test_prompts_are_rendered_and_decoded_as_transformers_does(text: Text, end: 
 
     for _ in range(300):
         messages = [message() for _ in range(rng.randint(1, 5))]
-        functions = [{"name": words(), "description": words(), "parameters": {"z": words(), "a": 1}}]
-        tools = [{"type": "function", "function": function} for function in functions] * rng.randint(0, 2)
+        function = {"name": words(), "description": words(), "parameters": {"z": words(), "a": 1}}
+        tools: list[dict[Any, Any]] = [{"type": "function", "function": function}] * rng.randint(0, 2)
         rendered = text.render(
             messages,
             tools,
             generation_prompt=end.get("add_generation_prompt", False),
             continue_final_message=end.get("continue_final_message", False),
         )
-        assert rendered == reference.apply_chat_template(messages, tools=tools or None, tokenize=False, **end)
+        assert rendered == reference.apply_chat_template(messages, tools=[*tools] or None, tokenize=False, **end)
         assert text.decode(text.encode(rendered)) == reference.decode(text.encode(rendered))
 
 
