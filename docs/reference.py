@@ -3,8 +3,11 @@
 python docs/reference.py
 """
 
+import ast
+import inspect
 import types
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -30,8 +33,9 @@ def page() -> str:
     parts = [_HEAD]
     for title, text, section in _sections("", Config):
         parts.append(f"\n## {title}\n\n{text}\n\n| key | value | default | meaning |\n|---|---|---|---|\n")
+        meanings = _meanings(section)
         parts += [
-            f"| `{name}` | {_type(field.annotation)} | {_default(field)} | {_one_line(field.description)} |\n"
+            f"| `{name}` | {_type(field.annotation)} | {_default(field)} | {_one_line(meanings.get(name))} |\n"
             for name, field in section.model_fields.items()
         ]
     return "".join(parts)
@@ -42,6 +46,19 @@ def _sections(name: str, section: type[BaseModel]) -> Iterator[tuple[str, str, t
     for key, field in section.model_fields.items():
         for inner in _models(field.annotation):
             yield from _sections(f"{name}.{key}".lstrip("."), inner)
+
+
+def _meanings(section: type[BaseModel]) -> Mapping[str, str]:
+    """The text under each setting; read here, as pydantic would read it at every start of a gateway."""
+    meanings: dict[str, str] = {}
+    for part in reversed(section.__mro__[: section.__mro__.index(BaseModel)]):
+        (definition,) = ast.parse(inspect.getsource(part)).body
+        assert isinstance(definition, ast.ClassDef)
+        for setting, text in pairwise(definition.body):
+            match setting, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(meaning))):
+                    meanings[name] = meaning
+    return meanings
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -36,7 +36,6 @@ from gateway.page.parts import PageParts
 from gateway.prompt.library import Library
 from gateway.prompt.parity import ParityCheck
 from gateway.prompt.remote import RemoteReader
-from gateway.redis.parts import RedisParts
 from gateway.relay.account import Accounts
 from gateway.relay.attempts import Attempts
 from gateway.relay.credentials import Credentials
@@ -99,11 +98,14 @@ class Gateway:
         def take_in(update: Update) -> None:
             self._membership.take_in(update)
 
-        self._redis = (
-            RedisParts(config.index, self._fleet, index, history, fresh, config.fresh_lifetime, subscriber, take_in,
-                       background, registry, monotonic)
-            if config.index.redis_url else None
-        )  # fmt: skip
+        self._redis = None
+        if config.index.redis_url:
+            from gateway.redis.parts import RedisParts  # a tenth of a second for those who share an index
+
+            self._redis = RedisParts(
+                config.index, self._fleet, index, history, fresh, config.fresh_lifetime, subscriber, take_in,
+                background, registry, monotonic,
+            )  # fmt: skip
         self._subscriber = self._redis.streams if self._redis else subscriber(take_in)
         holding = self._redis or index
         remote = RemoteReader(client, monotonic, deadline=config.tokenize_timeout)

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from gateway.admission.admission import Admission
 from gateway.admission.gate import Gate
 from gateway.admission.quota import Quota, Quotas
-from gateway.admission.shared_quota import SharedQuota
 from gateway.admission.tenants import Keys
 from gateway.config import AdmissionConfig, Config, IndexConfig
 from gateway.metrics import Metrics
-from gateway.redis.connect import connect
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +34,9 @@ def _quotas(index: IndexConfig, metrics: Metrics, now: Callable[[], float]) -> Q
     local = Quota(now)
     if index.redis_url is None:
         return local
+    from gateway.admission.shared_quota import SharedQuota  # with redis, like all of a shared index
+    from gateway.redis.connect import connect
+
     failed = metrics.shared_limit_faults.labels().inc
     return SharedQuota(connect(index), local, index.key_prefix, index.deadline_ms / 1e3, index.retry, failed, now)
 

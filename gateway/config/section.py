@@ -18,4 +18,4 @@ Seconds = Annotated[float, Field(gt=0)]
 class Section(BaseModel):
     """A group of settings; a key that it does not know is refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)

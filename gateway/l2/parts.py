@@ -15,7 +15,6 @@ from gateway.l2.health import Health
 from gateway.l2.key_directory import KeyDirectory
 from gateway.l2.metrics import L2Metrics
 from gateway.l2.prefetch import Prefetcher
-from gateway.l2.redis_store import redis_store
 from gateway.l2.servers import Servers
 from gateway.l2.storage import Place, SharedStorage
 from gateway.l2.store import Store
@@ -89,6 +88,8 @@ class L2Parts:
         if self.directory is not None:
             return self.directory
         if settings.url is not None:
+            from gateway.l2.redis_store import redis_store  # a tenth of a second for those who store there
+
             return redis_store(settings.url)
         assert settings.path is not None
         return Directory(
