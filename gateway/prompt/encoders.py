@@ -2,7 +2,9 @@
 
 import threading
 from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any, Protocol
 
 from gateway.prompt.result import CannotScore, Reason
@@ -58,6 +60,20 @@ class HuggingFaceEncoder:
             raise CannotScore(Reason.UNENCODABLE) from exc
         ids: list[int] = encoding.ids
         return ids
+
+    def encode_parts(self, parts: Sequence[str]) -> Sequence["array[int]"]:
+        """The ids of each part of a text, for parts between which no token reaches across.
+
+        Raises CannotScore for text that has no UTF-8 form.
+        """
+        try:
+            [encoding] = self._tokenizer.encode_batch(["".join(parts)], add_special_tokens=False)
+        except (UnicodeEncodeError, TypeError) as exc:
+            raise CannotScore(Reason.UNENCODABLE) from exc
+        ids = array("I", encoding.ids)
+        starts = [start for start, _ in encoding.offsets]
+        ends = [bisect_left(starts, end) for end in accumulate(map(len, parts))]
+        return [ids[start:end] for start, end in pairwise([0, *ends])]
 
 
 class PythonEncoder:

@@ -6,12 +6,17 @@ from array import array
 from collections.abc import Callable, Sequence
 
 from gateway.prompt.cuts import AddedToken, Cuts
-from gateway.prompt.encoders import Encoder
+from gateway.prompt.encoders import Encoder, HuggingFaceEncoder
 from gateway.prompt.proof import first_difference, hostile_texts
 from gateway.prompt.recent import Recent
+from gateway.prompt.words import WordEncoder
 
 PIECE = 2048
 """characters"""
+LITTLE = 8192
+"""characters: where no more are new, as in a conversation's next turn, most of their words are those of other texts"""
+WORDS_SHARE = 8
+"""one byte in so many of what may be spent is for words"""
 PROOF_TEXTS = 300
 AT_ONCE = {"fastokens": 32_768}
 """characters that are encoded in about 2 ms, by encoder"""
@@ -24,10 +29,13 @@ class IncrementalEncoder:
     A conversation's next turn costs the new turn, a document with another question costs the question.
     """
 
-    def __init__(self, encoder: Encoder, cuts: Cuts, *, max_bytes: int) -> None:
-        """max_bytes: of texts and ids kept; the least recently used go first."""
+    def __init__(self, encoder: Encoder, cuts: Cuts, *, max_bytes: int, of_little: Encoder | None = None) -> None:
+        """max_bytes: of texts and ids kept; the least recently used go first.
+        of_little: gives the same ids as `encoder`, and is used where little is new.
+        """
         self.name = encoder.name
         self._encoder = encoder
+        self._of_little = of_little or encoder
         self._cuts = cuts
         self._known: Recent[str, array[int]] = Recent(max_bytes)
         self._before, self._after = _around(encoder)
@@ -43,11 +51,13 @@ class IncrementalEncoder:
     def encode_if(self, allowed: Callable[[int], None], text: str, add_special_tokens: bool) -> Sequence[int]:
         """As `encode`. allowed: is told how many characters are new before any of them is encoded, and may raise."""
         pieces = [(piece, self._known.get(piece)) for piece in self._cuts.pieces(text)]
-        allowed(sum(len(piece) for piece, known in pieces if known is None))
+        new = sum(len(piece) for piece, known in pieces if known is None)
+        allowed(new)
+        encoder = self._of_little if new <= LITTLE else self._encoder
         ids = array("I", self._before if add_special_tokens else ())
         for piece, known in pieces:
             if known is None:
-                known = array("I", self._encoder.encode(piece, False))
+                known = array("I", encoder.encode(piece, False))
                 self._known.put(piece, known, sys.getsizeof(piece) + sys.getsizeof(known))
             ids.extend(known)
         if add_special_tokens:
@@ -86,11 +96,18 @@ def proven_incremental(
 
     spaces: the white space that may be tried to be cut off a word before it.
     """
+    contents = [token.content for token in added_tokens]
     for tried in (spaces, "") if spaces else ("",):
         # Cut at every chance while proving, so that each kind of place is tried many times.
         trial = IncrementalEncoder(encoder, Cuts(added_tokens, piece=1, spaces=tried), max_bytes=1 << 20)
-        if _equal(trial, encoder, [token.content for token in added_tokens]):
-            return IncrementalEncoder(encoder, Cuts(added_tokens, piece=PIECE, spaces=tried), max_bytes=max_bytes)
+        if _equal(trial, encoder, contents):
+            cuts = Cuts(added_tokens, piece=PIECE, spaces=tried)
+            if isinstance(encoder, HuggingFaceEncoder) and tried:
+                for_words = max_bytes // WORDS_SHARE
+                words = WordEncoder(encoder, spaces=tried, max_bytes=for_words)
+                if _equal(words, encoder, contents):
+                    return IncrementalEncoder(encoder, cuts, max_bytes=max_bytes - for_words, of_little=words)
+            return IncrementalEncoder(encoder, cuts, max_bytes=max_bytes)
     return None
 
 
