@@ -1,3 +1,6 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
 from routing.seen import Seen
 from routing.types import BlockHash
 
@@ -16,3 +19,17 @@ def test_the_longest_unused_half_is_forgotten() -> None:
     assert sum(seen.prefix([BlockHash(number)]) for number in range(12)) <= 10
     assert seen.prefix([BlockHash(11)]) == 1
     assert seen.prefix([BlockHash(0)]) == 0
+
+
+@given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), max_size=40))
+def test_as_far_as_it_was_asked_before_whatever_came_between(prompts: list[list[int]]) -> None:
+    seen, recent, before = Seen(16), set[BlockHash](), set[BlockHash]()
+    for prompt in prompts:
+        # A block stands for all that comes before it, as the hash of a chain does.
+        blocks = [BlockHash(hash(tuple(prompt[: depth + 1]))) for depth in range(len(prompt))]
+        known = [block in recent or block in before for block in blocks]
+        assert seen.prefix(blocks) == (known.index(False) if False in known else len(blocks))
+        seen.record(blocks)
+        recent.update(blocks)
+        if len(recent) > 8:
+            recent, before = set(), recent
