@@ -18,10 +18,11 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Written bytecode, wherever it is switched off: a hundred processes would each compile the project again.
+# With written bytecode, wherever it is switched off: a hundred processes would each compile the project again. In the
+# order of the folders: files of one long test, which would otherwise come last, would leave one of the two idle.
 test: export PYTHONDONTWRITEBYTECODE :=
 test: $(READY)
-	$(BIN)/pytest -rs -n 2 --dist loadfile
+	$(BIN)/pytest -rs -n 2 --dist loadfile --no-loadscope-reorder
 
 # Anything that may be sent, to both sides of a gateway: nothing answers 5xx.
 fuzz: $(READY)

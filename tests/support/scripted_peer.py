@@ -1,6 +1,7 @@
 """Replicas that answer, or misbehave, as a test says, on real sockets."""
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -108,9 +109,9 @@ class Harness:
     replicas: list[FakeReplica] = field(default_factory=list)
     pools: list[Pool] = field(default_factory=list)
 
-    async def replica(self, behaviour: Behaviour) -> FakeReplica:
+    async def replica(self, behaviour: Behaviour, tls: ssl.SSLContext | None = None) -> FakeReplica:
         replica = FakeReplica(behaviour)
-        server = await asyncio.start_server(replica.accept, "127.0.0.1", 0)
+        server = await asyncio.start_server(replica.accept, "127.0.0.1", 0, ssl=tls)
         replica.port = server.sockets[0].getsockname()[1]
         self.servers.append(server)
         self.replicas.append(replica)

@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 from scripted_peer import Harness, Peer, answering
@@ -13,6 +14,7 @@ from gateway.relay.origin import Origin
 from gateway.relay.pool import Pool
 from gateway.relay.upstream import UpstreamResponse
 
+CERTIFICATES = Path(__file__).parents[2] / "support/certificates"
 HEADERS = ((b"host", b"replica"), (b"content-length", b"2"))
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
@@ -273,12 +275,19 @@ async def test_closing_refuses_those_who_wait_and_lets_answers_end(harness: Harn
 
 
 async def test_https_checks_the_certificate(harness: Harness) -> None:
-    replica = await harness.replica(never_answer)
-    pool = Pool(Origin("https", "127.0.0.1", replica.port), tls=ssl.create_default_context())
-    with pytest.raises(UpstreamUnreachable):
-        await post(pool)
-    assert pool.open == 0
-    pool.close()
+    served = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    served.load_cert_chain(CERTIFICATES / "server.pem")
+    replica = await harness.replica(answering(OK), served)
+    origin = Origin("https", "127.0.0.1", replica.port)
+    stranger = Pool(origin, tls=ssl.create_default_context())
+    with pytest.raises(UpstreamUnreachable) as refused:
+        await post(stranger)
+    assert isinstance(refused.value.__cause__, ssl.SSLCertVerificationError)
+    assert stranger.open == 0
+    stranger.close()
+    known = Pool(origin, tls=ssl.create_default_context(cafile=CERTIFICATES / "ca.pem"))
+    assert await ask(known) == b"ok"
+    known.close()
 
 
 async def test_many_at_once_with_a_few_connections_all_get_their_own_answer(harness: Harness) -> None:
