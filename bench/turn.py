@@ -14,7 +14,7 @@ from typing import Any
 from transformers import AutoTokenizer
 
 from bench.decide import measure
-from bench.world import World, conversation, prose
+from bench.world import World, conversation
 from gateway.prompt.chat import ChatRenderer
 from gateway.prompt.cuts import spaces_between_words
 from gateway.prompt.encoders import HuggingFaceEncoder
@@ -61,10 +61,9 @@ def main() -> None:
         renderer = ChatRenderer(tokenizer, PromptSettings())
         times = []
         for _ in range(args.repeats):
-            before = conversation(random, tokenizer, TOKENS * (TURNS - 1) // TURNS, turns=TURNS - 1)
-            measure(world, tokenizer, renderer, before)
-            after = next_turn(before, prose(random, 200), prose(random, 200))
-            times.append(sum(measure(world, tokenizer, renderer, after, held=False)))
+            chat = conversation(random, tokenizer, TOKENS, turns=TURNS)
+            measure(world, tokenizer, renderer, {**chat, "messages": chat["messages"][:-2]})
+            times.append(sum(measure(world, tokenizer, renderer, chat, held=False)))
         line = {"bench": "turn", "encoder": name, "tokens": TOKENS, "total_ms": round(median(times) * 1e3, 3)}
         print(json.dumps(line), flush=True)
 
