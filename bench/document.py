@@ -8,7 +8,7 @@ from random import Random
 from statistics import median
 
 from bench.decide import measure
-from bench.turn import next_turn, options, tokenizers
+from bench.turn import options, tokenizers
 from bench.world import World, conversation, prose
 from gateway.prompt.chat import ChatRenderer
 from gateway.prompt.settings import PromptSettings
@@ -27,7 +27,9 @@ def main() -> None:
         measure(world, tokenizer, renderer, document)
         times = []
         for _ in range(args.repeats):
-            asked = next_turn(document, "Go on.", prose(random, 30))
+            answer = {"role": "assistant", "content": "Go on."}
+            question = {"role": "user", "content": prose(random, 30)}
+            asked = {**document, "messages": [*document["messages"], answer, question]}
             times.append(sum(measure(world, tokenizer, renderer, asked, held=False)))
         warm = round(median(times) * 1e3, 3)
         print(json.dumps({"bench": "document", "encoder": name, "tokens": TOKENS, "warm_total_ms": warm}), flush=True)

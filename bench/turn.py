@@ -5,11 +5,10 @@
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 from statistics import median
-from typing import Any
 
 from transformers import AutoTokenizer
 
@@ -36,12 +35,6 @@ def tokenizers(source: str) -> Iterator[tuple[str, Tokenizer]]:
     slow = proven_incremental(HuggingFaceEncoder(backend), fast.added_tokens, spaces=spaces, max_bytes=CACHE_BYTES)
     assert slow is not None, "this tokenizer can't be encoded piece by piece"
     yield "hf", replace(fast, encoder=slow)
-
-
-def next_turn(body: Mapping[str, Any], answer: str, question: str) -> Mapping[str, Any]:
-    """The conversation one turn later."""
-    said = [{"role": "assistant", "content": answer}, {"role": "user", "content": question}]
-    return {**body, "messages": [*body["messages"], *said]}
 
 
 def options(text: str | None) -> argparse.Namespace:
