@@ -25,7 +25,6 @@ from gateway.page.traffic import SLICE, SLICES, Traffic
 from gateway.relay.asgi import AsgiClient
 from gateway.relay.inbound import Inbound
 from gateway.relay.record import Ended, Record
-from gateway.relay.response import Ending, Outcome
 from gateway.relay.usage import Usage
 from routing.breaker import BreakerRules
 from routing.cost import Prediction
@@ -101,11 +100,10 @@ class World:
         path = "/v1/chat/completions"
         scope = {"method": "POST", "path": path, "raw_path": path.encode(), "query_string": b"", "headers": []}
         usage = Usage(PROMPT, 10, 64)
-        outcome = Outcome(Ending.COMPLETE, 200, 10, 0.1, usage, None, failed=False, done=True)
         inbound = Inbound(AsgiClient(scope, _never, _nowhere), id, "m", b"", hide_usage=False, arrived=self.clock)
         record = Record(
-            id, self.clock, path, "m", "", True, decision, outcome, "complete", random.random(), 1.0, 0.0, None,
-            len(candidates),
+            id, self.clock, path, "m", "", True, decision, 200, "complete", usage, True, random.random(), 1.0, 0.0,
+            None, len(candidates),
         )  # fmt: skip
         return Ended(inbound, record)
 

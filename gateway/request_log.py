@@ -66,11 +66,11 @@ class RequestLog:
 
 
 def _line(time: str, record: Record) -> _Line:
-    decision, usage = record.decision, record.outcome.usage
+    decision, usage = record.decision, record.usage
     engine = decision.engine
     return _Line(
         time, "INFO", "kvgate.request", record.id, record.model, record.tenant, record.path, engine.replica,
-        engine.rank, decision.policy, record.how, record.outcome.status,
+        engine.rank, decision.policy, record.how, record.status,
         usage.prompt_tokens if usage is not None else None,
         usage.completion_tokens if usage is not None else None,
         usage.cached_tokens if usage is not None else None,

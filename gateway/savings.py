@@ -18,7 +18,7 @@ class Savings:
 
     def ended(self, ended: Ended) -> None:
         """A request is over. Counts where its engine told what was cached."""
-        usage = ended.record.outcome.usage
+        usage = ended.record.usage
         if usage is None or usage.cached_tokens is None:
             return
         tenant = ended.record.tenant

@@ -31,8 +31,8 @@ class SpeedWatch(Collector):
     def ended(self, ended: Ended) -> None:
         """A request is over. Of answers that are no streams the first token can't be told."""
         record = ended.record
-        decision, usage = record.decision, record.outcome.usage
-        if record.ttft is None or not record.outcome.done or not record.single or decision.cached_tokens is None:
+        decision, usage = record.decision, record.usage
+        if record.ttft is None or not record.done or not record.single or decision.cached_tokens is None:
             return
         predicted = decision.prediction.ttft
         self._error.labels(decision.policy).observe(predicted - record.ttft)

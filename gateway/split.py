@@ -28,7 +28,7 @@ class LossSplit:
     def ended(self, ended: Ended) -> None:
         """Count a request that is over."""
         record = ended.record
-        decision, usage = record.decision, record.outcome.usage
+        decision, usage = record.decision, record.usage
         if usage is None or usage.cached_tokens is None or decision.cached_tokens is None or not record.single:
             return
         reachable = max(candidate.held for candidate in decision.candidates)

@@ -129,7 +129,7 @@ class TrafficLog:
             logger.warning("traffic log %s: %s", self._config.path, exc)
 
     def _line(self, record: Record, prompt: Prompt) -> _Line:
-        decision, usage, single = record.decision, record.outcome.usage, record.single
+        decision, usage, single = record.decision, record.usage, record.single
         # Engines of one model nearly always have blocks of one size; of several the first is as good as any.
         space, blocks = next(iter(prompt.chains.items()))
         return _Line(
@@ -145,7 +145,7 @@ class TrafficLog:
             replica=decision.engine.replica,
             rank=decision.engine.rank,
             policy=decision.policy,
-            status=record.outcome.status,
+            status=record.status,
             outcome=record.how,
             ttft=None if record.ttft is None else round(record.ttft, 4),
             predicted_ttft=round(decision.prediction.ttft, 4),

@@ -31,7 +31,7 @@ def explanation(
 
 def summary(record: Record) -> Mapping[str, object]:
     """A decision and what came of it, without the candidates."""
-    decision, usage = record.decision, record.outcome.usage
+    decision, usage = record.decision, record.usage
     chosen = next(candidate for candidate in decision.candidates if candidate.engine == decision.engine)
     return {
         "id": record.id,
@@ -49,7 +49,7 @@ def summary(record: Record) -> Mapping[str, object]:
         },
         "runner_up": _runner_up(decision.candidates, chosen),
         "outcome": {
-            "status": record.outcome.status,
+            "status": record.status,
             "ending": record.how,
             "prompt_tokens": usage.prompt_tokens if usage else None,
             "cached_tokens": usage.cached_tokens if usage else None,

@@ -50,7 +50,7 @@ class Auditor:
     def ended(self, ended: Ended) -> None:
         """A request is over; an engine may have reported how many tokens of its prompt it found."""
         record, arrived = ended.record, ended.inbound.arrived
-        matched, usage = record.decision.matched, record.outcome.usage
+        matched, usage = record.decision.matched, record.usage
         if matched is None or usage is None or usage.cached_tokens is None or not record.single:
             return
         found = usage.cached_tokens // matched.block_size

@@ -139,12 +139,11 @@ class SharedStorage:
         """A request is over: did what was promised come?"""
         record = ended.record
         self._fit(record)
-        decision, outcome = record.decision, record.outcome
+        decision, usage = record.decision, record.usage
         if not decision.l2_tokens:
             return
         self._metrics.tokens.labels(record.model).inc(decision.l2_tokens)
-        usage = outcome.usage
-        if outcome.status >= 500:
+        if record.status >= 500:
             # With `kv_load_failure_policy: fail` an engine answers so where a file is cut off.
             self._health.hint(record.model, false=True)
         elif usage and usage.cached_tokens is not None and decision.cached_tokens is not None and record.single:
@@ -154,9 +153,9 @@ class SharedStorage:
         """Learn from a stream's first token how long loads take, if the request had its engine for itself."""
         place, prediction = self._places.get(record.model), record.decision.prediction
         alone = prediction.queue == prediction.decode == prediction.load == 0.0
-        if place is None or not alone or record.ttft is None or not record.outcome.done:
+        if place is None or not alone or record.ttft is None or not record.done:
             return
-        usage, promised = record.outcome.usage, record.decision.cached_tokens
+        usage, promised = record.usage, record.decision.cached_tokens
         if usage is not None and usage.cached_tokens == promised:
             place.fit.observe(record.ttft, prediction.prefill, prediction.shared)
             self._metrics.load_scale.labels(record.model).set(place.fit.scale)

@@ -109,10 +109,10 @@ class Traffic:
         """Count a request that is over."""
         record, current = ended.record, self._current()
         current.requests += 1
-        current.failed += record.how not in ("complete", "client_gone") or record.outcome.status >= 500
+        current.failed += record.how not in ("complete", "client_gone") or record.status >= 500
         if record.ttft is not None:
             current.ttft.add(record.ttft)
-        usage = record.outcome.usage
+        usage = record.usage
         if usage is None or usage.cached_tokens is None:
             return
         prompt, cached = usage.prompt_tokens, usage.cached_tokens

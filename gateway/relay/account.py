@@ -98,8 +98,8 @@ class Accounts:
         if outcome.usage is not None:
             self._compare(book, inbound, decision, entry.block_size, outcome.usage)
         return Record(
-            inbound.id, at, inbound.client.path, inbound.model, inbound.tenant, inbound.single, decision, outcome, how,
-            ttft, duration, overhead, itl, len(decision.candidates),
+            inbound.id, at, inbound.client.path, inbound.model, inbound.tenant, inbound.single, decision,
+            outcome.status, how, outcome.usage, outcome.done, ttft, duration, overhead, itl, len(decision.candidates),
         )  # fmt: skip
 
     def _compare(self, book: "_Book", inbound: Inbound, decision: Decision, block_size: int, usage: Usage) -> None:

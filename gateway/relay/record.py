@@ -3,11 +3,11 @@
 import msgspec
 
 from gateway.relay.inbound import Inbound
-from gateway.relay.response import Outcome
+from gateway.relay.usage import Usage
 from routing.decision import Decision
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """What was decided, predicted and observed: behind the log line, the trace span and the page.
 
     Holds nothing of the request's text, tokens or keys, so that it may be kept.
@@ -24,9 +24,13 @@ class Record(msgspec.Struct, frozen=True):
     single: bool
     """one prompt and one answer to it"""
     decision: Decision
-    outcome: Outcome
+    status: int
     how: str
     """the metric's `outcome`: that of the relay, or `engine_error`"""
+    usage: Usage | None
+    """what the engine counted"""
+    done: bool
+    """a stream that said so at its end"""
     ttft: float | None
     """seconds from arrival to the answer's first byte; None if none came"""
     duration: float
@@ -39,7 +43,7 @@ class Record(msgspec.Struct, frozen=True):
     """candidates that there were; the decision may have been left only the best of them"""
 
 
-class Ended(msgspec.Struct, frozen=True):
+class Ended(msgspec.Struct, frozen=True, gc=False):
     """A request that a replica answered, when all of it is over, and what there is to tell of it."""
 
     inbound: Inbound

@@ -96,9 +96,9 @@ class Tracing:
 
 def _attributes(ended: Ended) -> Mapping[str, str | int | float]:
     record = ended.record
-    decision, usage = record.decision, record.outcome.usage
+    decision, usage = record.decision, record.usage
     known: dict[str, str | int | float | None] = {
-        "http.response.status_code": record.outcome.status,
+        "http.response.status_code": record.status,
         "gen_ai.request.model": record.model,
         "gen_ai.usage.input_tokens": usage.prompt_tokens if usage else None,
         "gen_ai.usage.output_tokens": usage.completion_tokens if usage else None,

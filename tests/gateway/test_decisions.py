@@ -24,7 +24,7 @@ def test_a_decision_is_found_by_its_request_until_it_has_made_room() -> None:
     assert ring.get("a") is None
     found = ring.get("b")
     assert found is not None
-    assert (found.id, found.at, found.outcome.status) == ("b", 17.0, 200)
+    assert (found.id, found.at, found.status) == ("b", 17.0, 200)
 
 
 def test_of_requests_with_one_id_the_last_is_found_until_it_has_made_room() -> None:

@@ -54,6 +54,6 @@ def record(
 ) -> Record:
     """Of a request that took half a second and ended 17 s after the epoch."""
     return Record(
-        inbound.id, 17.0, inbound.client.path, inbound.model, inbound.tenant, inbound.single, chosen, outcome, how,
-        ttft, 0.5, 0.0, None, len(chosen.candidates),
+        inbound.id, 17.0, inbound.client.path, inbound.model, inbound.tenant, inbound.single, chosen, outcome.status,
+        how, outcome.usage, outcome.done, ttft, 0.5, 0.0, None, len(chosen.candidates),
     )  # fmt: skip
