@@ -3,7 +3,7 @@
 import threading
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any, Protocol
 
@@ -54,11 +54,7 @@ class HuggingFaceEncoder:
         self._tokenizer.no_padding()
 
     def encode(self, text: str, add_special_tokens: bool) -> Sequence[int]:
-        try:
-            [encoding] = self._tokenizer.encode_batch_fast([text], add_special_tokens=add_special_tokens)
-        except (UnicodeEncodeError, TypeError) as exc:
-            raise CannotScore(Reason.UNENCODABLE) from exc
-        ids: list[int] = encoding.ids
+        ids: list[int] = _only(self._tokenizer.encode_batch_fast, text, add_special_tokens).ids
         return ids
 
     def encode_parts(self, parts: Sequence[str]) -> Sequence["array[int]"]:
@@ -66,14 +62,20 @@ class HuggingFaceEncoder:
 
         Raises CannotScore for text that has no UTF-8 form.
         """
-        try:
-            [encoding] = self._tokenizer.encode_batch(["".join(parts)], add_special_tokens=False)
-        except (UnicodeEncodeError, TypeError) as exc:
-            raise CannotScore(Reason.UNENCODABLE) from exc
+        encoding = _only(self._tokenizer.encode_batch, "".join(parts), False)
         ids = array("I", encoding.ids)
         starts = [start for start, _ in encoding.offsets]
         ends = [bisect_left(starts, end) for end in accumulate(map(len, parts))]
         return [ids[start:end] for start, end in pairwise([0, *ends])]
+
+
+def _only(encode_batch: Callable[..., Sequence[Any]], text: str, add_special_tokens: bool) -> Any:
+    """What a batch of this one text gives. Raises CannotScore for text that has no UTF-8 form."""
+    try:
+        [encoding] = encode_batch([text], add_special_tokens=add_special_tokens)
+    except (UnicodeEncodeError, TypeError) as exc:
+        raise CannotScore(Reason.UNENCODABLE) from exc
+    return encoding
 
 
 class PythonEncoder:

@@ -100,23 +100,25 @@ def proven_incremental(
     for tried in (spaces, "") if spaces else ("",):
         # Cut at every chance while proving, so that each kind of place is tried many times.
         trial = IncrementalEncoder(encoder, Cuts(added_tokens, piece=1, spaces=tried), max_bytes=1 << 20)
-        if _equal(trial, encoder, contents):
+        if _equal(trial, encoder, contents, False) and _equal(trial, encoder, contents, True):
             cuts = Cuts(added_tokens, piece=PIECE, spaces=tried)
-            if isinstance(encoder, HuggingFaceEncoder) and tried:
-                for_words = max_bytes // WORDS_SHARE
-                words = WordEncoder(encoder, spaces=tried, max_bytes=for_words)
-                if _equal(words, encoder, contents):
-                    return IncrementalEncoder(encoder, cuts, max_bytes=max_bytes - for_words, of_little=words)
-            return IncrementalEncoder(encoder, cuts, max_bytes=max_bytes)
+            words = _proven_words(encoder, contents, spaces=tried, max_bytes=max_bytes // WORDS_SHARE)
+            for_pieces = max_bytes - max_bytes // WORDS_SHARE if words else max_bytes
+            return IncrementalEncoder(encoder, cuts, max_bytes=for_pieces, of_little=words)
     return None
 
 
-def _equal(one: Encoder, other: Encoder, added_tokens: Sequence[str]) -> bool:
-    for special in (False, True):
-        texts = hostile_texts(random.Random(2), added_tokens, PROOF_TEXTS)
-        if first_difference(one, other, texts, add_special_tokens=special) is not None:
-            return False
-    return True
+def _proven_words(encoder: Encoder, added_tokens: Sequence[str], *, spaces: str, max_bytes: int) -> WordEncoder | None:
+    """A memory of words before an encoder, of which pieces are asked without special tokens; None without a gain."""
+    if not spaces or not isinstance(encoder, HuggingFaceEncoder):
+        return None
+    words = WordEncoder(encoder, spaces=spaces, max_bytes=max_bytes)
+    return words if _equal(words, encoder, added_tokens, False) else None
+
+
+def _equal(one: Encoder, other: Encoder, added_tokens: Sequence[str], add_special_tokens: bool) -> bool:
+    texts = hostile_texts(random.Random(2), added_tokens, PROOF_TEXTS)
+    return first_difference(one, other, texts, add_special_tokens=add_special_tokens) is None
 
 
 def _around(encoder: Encoder) -> tuple[list[int], list[int]]:

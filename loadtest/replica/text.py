@@ -20,7 +20,8 @@ Json = Mapping[str, Any]
 class Text:
     """A tokenizer and its chat template. Read-only, so several replicas share one.
 
-    Not by `transformers`, though equal to what that makes of these files: it takes two seconds to import.
+    Not by `transformers`, though equal to what that makes of these files: it takes two seconds to import. Nor by the
+    gateway's renderer, which is checked against this one.
     """
 
     def __init__(self, path: Path = TOKENIZER) -> None:

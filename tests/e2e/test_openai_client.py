@@ -161,9 +161,15 @@ async def test_errors_are_in_openais_form(client: openai.AsyncOpenAI, gateway: s
         assert hidden.json()["error"]["code"] == "unknown_url"
 
 
-async def test_an_engines_own_refusal_comes_through(client: openai.AsyncOpenAI) -> None:
+async def test_an_engines_own_refusal_comes_through(client: openai.AsyncOpenAI, gateway: str) -> None:
     with pytest.raises(openai.BadRequestError, match="maximum context length"):
         await client.completions.create(model="sim", prompt="1" * 200_000, max_tokens=1)
+    # The client takes four seconds to look at so many ids.
+    async with httpx.AsyncClient() as http:
+        ids = {"model": "sim", "prompt": [1] * 200_000, "max_tokens": 1}
+        refused = await http.post(gateway + "/v1/completions", json=ids)
+    assert refused.status_code == 400
+    assert "maximum context length" in refused.json()["error"]["message"]
 
 
 async def test_a_stream_that_is_closed_early_leaves_nothing(client: openai.AsyncOpenAI, gateway: str) -> None:

@@ -9,9 +9,9 @@ TRIAL = Trial(
     replicas=2,
     profile="llama-8b-l40s",
     shape=ChatShape(
-        conversations=4, turns=2, groups=2, system_sentences=10, question_sentences=5, begin_within=0.3, pause=0.1
+        conversations=4, turns=3, groups=2, system_sentences=10, question_sentences=5, begin_within=1.0, pause=0.1
     ),
-    reply_tokens=4,
+    reply_tokens=8,
     seed=1,
 )
 
