@@ -57,35 +57,38 @@ class Attempts:
         self._budget.request()
         tried: set[ReplicaId] = set()
         failure: UpstreamError | None = None
-        while True:
-            try:
-                decision = self._decide(route, found, policy, tried)
-            except NoReplicaAvailable:
+        try:
+            while True:
+                try:
+                    decision = self._decide(route, found, policy, tried)
+                except NoReplicaAvailable:
+                    if failure is None:
+                        raise
+                    self._metrics.retries_refused.labels("nobody").inc()
+                    raise failure from None
+                replica = decision.engine.replica
                 if failure is None:
-                    raise
-                self._metrics.retries_refused.labels("nobody").inc()
-                raise failure from None
-            replica = decision.engine.replica
-            if failure is None:
-                self._decision(policy.name).observe(self._now() - inbound.arrived)
-            elif not self._budget.spend():
-                self._metrics.retries_refused.labels("budget").inc()
-                logger.warning("request %s is not sent again: the retry budget is spent", inbound.id)
-                raise failure
-            else:
-                self._metrics.retries.labels(replica).inc()
-            try:
-                return await self._ask(inbound, decision, watch), replica
-            except UpstreamUnreachable as exc:  # nothing was done there, so another one may do it
-                if inbound.upload is not None and inbound.upload.sent:
-                    self._metrics.retries_refused.labels("upload").inc()
-                    raise
-                failure = exc
-                tried.add(replica)
-                logger.warning("replica %s: request %s was not taken: %s", replica, inbound.id, exc)
-                if len(tried) >= self._most or (inbound.deadline is not None and self._now() >= inbound.deadline):
-                    self._metrics.retries_refused.labels("attempts").inc()
-                    raise
+                    self._decision(policy.name).observe(self._now() - inbound.arrived)
+                elif not self._budget.spend():
+                    self._metrics.retries_refused.labels("budget").inc()
+                    logger.warning("request %s is not sent again: the retry budget is spent", inbound.id)
+                    raise failure
+                else:
+                    self._metrics.retries.labels(replica).inc()
+                try:
+                    return await self._ask(inbound, decision, watch), replica
+                except UpstreamUnreachable as exc:  # nothing was done there, so another one may do it
+                    if inbound.upload is not None and inbound.upload.sent:
+                        self._metrics.retries_refused.labels("upload").inc()
+                        raise
+                    failure = exc
+                    tried.add(replica)
+                    logger.warning("replica %s: request %s was not taken: %s", replica, inbound.id, exc)
+                    if len(tried) >= self._most or (inbound.deadline is not None and self._now() >= inbound.deadline):
+                        self._metrics.retries_refused.labels("attempts").inc()
+                        raise
+        finally:
+            failure = None  # raised, it holds what ran then, and so this frame, which holds it
 
     def _decide(self, route: RouteRequest, found: Found, policy: Policy, tried: Set[ReplicaId]) -> Decision:
         now = self._now()

@@ -6,7 +6,7 @@ import httpx
 
 from gateway.config import Config
 from gateway.fleet.probe import replica_id
-from gateway.relay.transport import PoolTransport
+from gateway.relay.transport import PoolTransport, untied
 from gateway.relay.upstream import RawHeaders
 from routing.types import ReplicaId
 
@@ -54,4 +54,5 @@ class ReplicaAuth(httpx.Auth):
 def client(config: Config) -> httpx.AsyncClient:
     """For all that the gateway itself asks replicas."""
     transport = PoolTransport(config.upstream_tls.context())
-    return httpx.AsyncClient(auth=ReplicaAuth(Credentials(config)), transport=transport)
+    hooks = {"response": [untied]}
+    return httpx.AsyncClient(auth=ReplicaAuth(Credentials(config)), transport=transport, event_hooks=hooks)

@@ -40,8 +40,7 @@ class Connection(Flow):
         self._between = 0
         self._silent = True
         self._bodiless = False
-        self._keep = False
-        self._paused = False
+        self._keep = self._paused = False
         self._sending: asyncio.Task[None] | None = None
         # The parser calls this for each part of a body; a method of ours in between would double its price.
         self.on_body = self._parts.append
@@ -86,6 +85,7 @@ class Connection(Flow):
                 raise response.error
         except BaseException:
             self.abort()
+            response.close()
             raise
         self._deadline.clear()
         return response
@@ -149,7 +149,7 @@ class Connection(Flow):
             self.closed = True
             if self._sending is not None:
                 self._sending.cancel()
-            self._response = None
+            self._response = self._parser = None
             self._deadline.close()
             self._free(self)
 
@@ -175,11 +175,11 @@ class Connection(Flow):
             self.abort()  # nothing was asked
             return
         self._silent = False
-        failure: Exception | None = None
+        failure: str | None = None
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
-            failure = exc
+            failure = str(exc)
         parts = self._parts
         if parts:
             data = parts[0] if len(parts) == 1 else b"".join(parts)
@@ -198,7 +198,7 @@ class Connection(Flow):
         elif not response.ended:
             self._between += len(data)
             if self._between > self._limits.head_bytes:
-                failure = httptools.HttpParserError("headers, trailers or chunk extensions over the limit")
+                failure = "headers, trailers or chunk extensions over the limit"
         if failure is not None:
             self._keep = False  # if the answer was complete, this was surplus and spoils the connection alone
             if not response.ended:
@@ -207,7 +207,7 @@ class Connection(Flow):
             response.wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        response, self._parser = self._response, None
+        response = self._response
         self._end()
         if response is None or response.ended:
             return

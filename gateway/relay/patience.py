@@ -24,7 +24,7 @@ class Patience:
     ) -> None:
         self._connections = connections
         self._keep_alive = keep_alive
-        self._expired = expired
+        self._expired: Callable[[str | None], None] | None = expired
         self._deadline = Deadline(loop, self._passed)
         self._waits_for: str | None = None
         self._came = 0
@@ -68,7 +68,9 @@ class Patience:
 
     def close(self) -> None:
         """Stop for good."""
+        self._expired = None
         self._deadline.close()
 
     def _passed(self) -> None:
-        self._expired(self._waits_for)
+        if self._expired is not None:
+            self._expired(self._waits_for)

@@ -100,13 +100,13 @@ class ServerProtocol(Flow):
         self._server.connections.discard(cast(Any, self))
         if self._may_stay:
             self._connections.closed(self.peer[0])
-        self._parser = None
         self._patience.close()
         self.resume_writing()
         for exchange in (self._running, *self._queue):
             if exchange is not None:
                 exchange.disconnect()
         self._queue.clear()
+        self._parser = self._running = self._reading = None
 
     # the parser's side
 

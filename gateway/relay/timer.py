@@ -9,14 +9,14 @@ class Deadline:
     """Calls `expired` once the time set last has passed.
 
     Setting a timer of the loop for each read would cost more than the read itself. One timer is left running instead;
-    when it fires too early it is set again for what is left.
+    when it fires too early it is set again for what is left. Close it in the end: it and whom it calls hold each other.
     """
 
     __slots__ = ("_at", "_expired", "_fires_at", "_handle", "_loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, expired: Callable[[], None]) -> None:
         self._loop = loop
-        self._expired = expired
+        self._expired: Callable[[], None] | None = expired
         self._at = inf
         self._fires_at = inf
         self._handle: asyncio.TimerHandle | None = None
@@ -34,6 +34,7 @@ class Deadline:
     def close(self) -> None:
         """Stop for good."""
         self._at = inf
+        self._expired = None
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
@@ -53,4 +54,5 @@ class Deadline:
             self._run_until(self._at)
             return
         self._at = inf
-        self._expired()
+        if self._expired is not None:
+            self._expired()

@@ -14,6 +14,11 @@ _POOLS = 64
 """kept at least; above that, those without a connection make room for others"""
 
 
+async def untied(response: httpx.Response) -> None:
+    """httpx's, a hook for responses: its own refer to themselves by their stream, which is read by now."""
+    response.stream = httpx.ByteStream(b"")
+
+
 class PoolTransport(httpx.AsyncBaseTransport):
     """Answers are read whole. A request's `read` timeout is for all of it. tls: used for https."""
 

@@ -81,6 +81,7 @@ class UpstreamResponse:
 
     def close(self) -> None:
         """Give the connection back if the answer is complete, else cut it so that the engine sees the hang-up."""
+        self.error = None  # raised, it holds all that was running then, and so this answer
         source, self._source = self._source, None
         if source is not None:
             source.release()

@@ -11,6 +11,7 @@ import pytest
 from fake_replica import FakeReplica, Script, fake_replica
 from gateway_here import Here, gateway_here, until
 from processes import eventually
+from unreachable import uncollected, unreachable
 
 CHAT = "/v1/chat/completions"
 
@@ -112,7 +113,7 @@ class World:
         return answer.status_code, answer.content
 
     async def nothing_is_left(self) -> None:
-        """Leases and pool places are back, and each request since the last look has one row."""
+        """Leases and pool places are back, and nothing of ours waits for Python's collector."""
 
         async def holds() -> bool:
             connections = await self.here.metric("kvgate_upstream_connections")
@@ -120,6 +121,7 @@ class World:
             return not (await self.here.in_flight() or self.fake.open or used)
 
         await eventually(holds, "leases, work and connections are back")
+        assert not unreachable("gateway")
 
     async def counted(self, rows: float) -> None:
         """Wait until so many requests have been counted since the last look."""
@@ -138,7 +140,8 @@ class World:
 @asynccontextmanager
 async def world(**settings: object) -> AsyncIterator[World]:
     async with fake_replica() as fake, gateway_here({"replicas": [{"url": fake.url}], **settings}) as here:
-        yield World(fake, here)
+        with uncollected():
+            yield World(fake, here)
 
 
 @pytest.mark.parametrize("step", [0, 1])
@@ -184,6 +187,13 @@ async def test_what_is_no_answer_is_a_502_and_its_connection_closed() -> None:
             assert (name, (await at.post(stream=False))[0]) == (name, 502)
             await at.nothing_is_left()
             assert (name, await at.new_rows()) == (name, 1.0)
+
+
+async def test_what_cannot_be_sent_anywhere_is_a_502_and_leaves_nothing() -> None:
+    async with world(ejection={"connections": 1000}) as at:
+        at.fake.stop_listening()
+        assert (await at.post(stream=False))[0] == 502
+        await at.nothing_is_left()
 
 
 def _more(requests: Sequence[object], before: int) -> bool:

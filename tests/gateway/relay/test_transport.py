@@ -8,7 +8,10 @@ import httpx
 import pytest
 from fake_replica import FakeReplica, fake_replica
 from processes import eventually, free_port
+from unreachable import uncollected, unreachable
 
+from gateway.config import Config, ReplicaConfig
+from gateway.relay.credentials import client as replica_client
 from gateway.relay.limits import Limits
 from gateway.relay.transport import PoolTransport
 
@@ -83,3 +86,15 @@ async def test_a_connection_is_used_again(client: httpx.AsyncClient) -> None:
             connections += [fake] * (len(fake._tasks) > 1)
         assert fake.asked["/health"] == 5
         assert connections == []
+
+
+async def test_what_was_asked_and_answered_is_freed_at_once() -> None:
+    async with fake_replica() as fake, replica_client(Config(replicas=[ReplicaConfig(url=fake.url)])) as client:
+        with uncollected():
+            assert (await client.get(fake.url + "/health")).json() == {}
+            assert (await client.get(fake.url + "/nothing")).status_code == 404
+            for behaviour in ("die before headers", "die in a body"):
+                with pytest.raises(httpx.ReadError):
+                    await client.post(fake.url + "/v1/completions", json={"behaviour": behaviour})
+            assert not unreachable("httpx")
+            assert not unreachable("gateway")
