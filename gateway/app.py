@@ -121,7 +121,7 @@ class Gateway:
         random = Random()
         fit = SpeedFit(config.speed())
         router = Router(self._fleet, fresh, fit, Stakes(room))
-        registry.register(SignalsCollector(self._fleet, router.queue, config.saturation))
+        registry.register(SignalsCollector(self._fleet, router.queue, config.saturation, monotonic))
         if config.operator_metric_names:
             registry.register(AliasCollector(metrics, self._fleet))
         self._l2 = l2 = config.l2 and L2Parts(config.l2, self._fleet, registry, client, background, monotonic)

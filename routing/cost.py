@@ -119,6 +119,7 @@ def predict(
     l1: int,
     prompt: int,
     waiting_prompt: float,
+    now: float,
     l2: int = 0,
     loading_l2: float = 0.0,
     stake: Stake = NOTHING_AT_STAKE,
@@ -134,17 +135,14 @@ def predict(
     capacity: tokens that its KV cache holds; 0 where that is not known.
 
     Prompts in front are prefilled in the same engine steps as long as these have room, so the fixed part is paid once
-    a step, not once a prompt. The first of ours is half done on average. While they are prefilled others end and leave
-    the cache, so of the two waits the longer one counts. If that is the one for memory, those who come later wait for
-    ours, too.
+    a step, not once a prompt. While they are prefilled others end and leave the cache, so of the two waits the longer
+    one counts. If that is the one for memory, those who come later wait for ours, too.
     """
     in_front = load.pending_tokens + load.others_waiting * waiting_prompt
     held = l1 + l2
     new = prompt - held
     steps = ceil((in_front + new) / profile.prefill_chunk) or 1
-    ours = profile.prefill_per_token * load.pending_tokens + profile.prefill_per_token_squared * load.pending_pairs
-    if load.pending:
-        ours *= 1 - 0.5 / load.pending
+    ours = _in_front(profile, load, now) if load.pending else 0.0
     others = profile.prefill_per_token * load.others_waiting * waiting_prompt
     queue = ours + others
     fits = load.until_it_fits(in_front + prompt, capacity) if capacity else 0.0
@@ -161,6 +159,22 @@ def predict(
     spared = profile.prefill(prompt - l1, l1) - prefill if l2 else 0.0
     room, moving, behind = stake
     return Prediction(queue, decode, loading, prefill, room, loading_l2, spared, behind * (prefill + crowding), moving)
+
+
+def _in_front(profile: Profile, load: EngineLoad, now: float) -> float:
+    """What is left to be done for prompts that gateways have sent there, of which there are some.
+
+    Where all are ours we know which is the first and since when it is. Where others' are among them nobody does, and
+    the first is half done on average.
+    """
+    whole = profile.prefill_per_token * load.pending_tokens + profile.prefill_per_token_squared * load.pending_pairs
+    line = load.line
+    if len(line) != load.pending:
+        return whole * (1 - 0.5 / load.pending)
+    tokens, pairs = line.first
+    first = profile.prefill_per_token * tokens + profile.prefill_per_token_squared * pairs
+    done = now - line.since
+    return whole - (done if done < first else first)
 
 
 def _decode(profile: Profile, running: int, context: int, steps: int, prefills: float) -> float:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from routing.line import Prefill
 from routing.load import EngineLoad
 from routing.types import EngineId, Namespace, ReplicaId
 
@@ -105,11 +106,14 @@ class Engine:
 
 
 class Lease:
-    """A request's place in its engine's load, given back once however the request ends."""
+    """A request's place in its engine's load, given back once however the request ends.
 
-    __slots__ = ("_began", "_load", "_new_tokens", "_pairs", "_prompt_tokens", "_state")
+    new_tokens: those of its prompt that the engine has to prefill. now: seconds of a monotonic clock.
+    """
 
-    def __init__(self, load: EngineLoad, prompt_tokens: int, new_tokens: int) -> None:
+    __slots__ = ("_began", "_load", "_new_tokens", "_pairs", "_place", "_prompt_tokens", "_state")
+
+    def __init__(self, load: EngineLoad, prompt_tokens: int, new_tokens: int, now: float) -> None:
         self._load = load
         self._prompt_tokens = prompt_tokens
         self._new_tokens = new_tokens
@@ -121,6 +125,7 @@ class Lease:
         load.pending += 1
         load.pending_tokens += new_tokens
         load.pending_pairs += self._pairs
+        self._place = load.line.join(Prefill(new_tokens, self._pairs), now)
 
     def first_token(self, now: float) -> None:
         """The prompt is prefilled; from now on the request only decodes. Only the first call counts."""
@@ -130,6 +135,7 @@ class Lease:
             self._load.pending -= 1
             self._load.pending_tokens -= self._new_tokens
             self._load.pending_pairs -= self._pairs
+            self._load.line.leave(self._place, now)
             self._load.context_tokens += self._prompt_tokens
 
     def release(self, now: float) -> None:

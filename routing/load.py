@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from routing.line import Line
+
 LATEST = 0.05
 """What the latest request that ended counts in the mean residence."""
 
@@ -54,6 +56,8 @@ class EngineLoad:
     """pairs of such a token and one that it looks back on: attention, most of a long prompt's prefill"""
     context_tokens: int = 0
     """prompt tokens of the ones that are past their first token"""
+    line: Line = field(default_factory=Line, compare=False)
+    """those of ours among them, in their order"""
     begun: int = 0
     """requests of both so far"""
     elsewhere: UnderWay = NOTHING_UNDER_WAY

@@ -82,7 +82,7 @@ class Pricing:
         """
         tokens = request.tokens
         if not matches:
-            return [self._unmatched(engine, tokens, waiting_prompt) for engine in engines]
+            return [self._unmatched(engine, tokens, waiting_prompt, now) for engine in engines]
         standing = self._stakes.standing(engines, now)
         views: dict[Namespace, Sequence[_Asked]] = {}
         candidates = []
@@ -94,14 +94,14 @@ class Pricing:
             profile = self._fit.profile(engine.id)
             stake = self._stakes.of(engine, profile, new_blocks, left, cache, share, standing)
             prediction = predict(
-                profile, engine.load, l0, l1, tokens, waiting_prompt, l2, loading_l2, stake, engine.capacity
+                profile, engine.load, l0, l1, tokens, waiting_prompt, now, l2, loading_l2, stake, engine.capacity
             )
             candidates.append(Candidate(engine.id, engine.load, l0, l1, tokens, prediction, l2, likely))
         return candidates
 
-    def _unmatched(self, engine: Engine, tokens: int, waiting_prompt: float) -> Candidate:
+    def _unmatched(self, engine: Engine, tokens: int, waiting_prompt: float, now: float) -> Candidate:
         profile = self._fit.profile(engine.id)
-        prediction = predict(profile, engine.load, 0, 0, tokens, waiting_prompt, capacity=engine.capacity)
+        prediction = predict(profile, engine.load, 0, 0, tokens, waiting_prompt, now, capacity=engine.capacity)
         return Candidate(engine.id, engine.load, 0, 0, tokens, prediction)
 
     def _view(

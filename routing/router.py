@@ -111,10 +111,10 @@ class Router:
         chosen, reason = policy.choose(candidates, request.session)
         return Decision(chosen.engine, policy.name, reason, request.tokens, 0, None, UNPREDICTED, candidates)
 
-    def queue(self, engine: Engine) -> float:
+    def queue(self, engine: Engine, now: float) -> float:
         """Seconds that one more prompt would wait there, as predicted, until its own prefill begins."""
         profile = self._fit.profile(engine.id)
-        return predict(profile, engine.load, 0, 0, 0, self._mean_new_tokens, capacity=engine.capacity).queue
+        return predict(profile, engine.load, 0, 0, 0, self._mean_new_tokens, now, capacity=engine.capacity).queue
 
     def withdraw(self, decision: Decision) -> None:
         """The request got no answer there, so nothing says that its blocks are, or will be, held."""

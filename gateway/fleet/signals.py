@@ -11,12 +11,22 @@ from routing.fleet import Engine, Fleet
 
 
 class SignalsCollector(Collector):
-    """Reads the fleet when somebody scrapes. queue: seconds that one more prompt would wait at an engine."""
+    """Reads the fleet when somebody scrapes.
 
-    def __init__(self, fleet: Fleet, queue: Callable[[Engine], float], saturation: Saturation) -> None:
+    queue: seconds that one more prompt would wait at an engine, at a time. now: that time, by a monotonic clock.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        queue: Callable[[Engine, float], float],
+        saturation: Saturation,
+        now: Callable[[], float],
+    ) -> None:
         self._fleet = fleet
         self._queue = queue
         self._saturation = saturation
+        self._now = now
 
     def collect(self) -> Iterable[Metric]:
         """Waits by engine, and the share by base model."""
@@ -30,8 +40,9 @@ class SignalsCollector(Collector):
             "kvgate_saturated_share", "Share of a model's engines that can take no more", None, ("model",)
         )
         saturated: dict[str, list[bool]] = {}
+        now = self._now()
         for engine in self._fleet:
-            wait = self._queue(engine) * 1e3
+            wait = self._queue(engine, now) * 1e3
             waits.add_metric((engine.id.replica, str(engine.id.rank)), wait)
             full = wait > self._saturation.queue_ms or engine.load.report.kv_usage > self._saturation.kv_usage
             saturated.setdefault(engine.replica.base.id, []).append(full)

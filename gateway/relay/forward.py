@@ -74,7 +74,7 @@ class Forwarder:
         client = inbound.client
         engine = self._fleet.get(decision.engine)
         assert engine is not None, "decided without an await in between"
-        lease = Lease(engine.load, decision.prompt_tokens, decision.new_tokens)
+        lease = Lease(engine.load, decision.prompt_tokens, decision.new_tokens, self._now())
         answered = False
         timer = None
         begun = inbound.arrived

@@ -90,7 +90,7 @@ class Door:
             self._history.record(decision.engine, blocks, now)
         engine = self._fleet.get(decision.engine)
         assert engine is not None
-        return decision, Lease(engine.load, decision.prompt_tokens, decision.new_tokens)
+        return decision, Lease(engine.load, decision.prompt_tokens, decision.new_tokens, now)
 
     def began(self, decision: Decision, now: float) -> None:
         """The first token of a request has come."""

@@ -23,7 +23,7 @@ def candidate(
 ) -> Candidate:  # fmt: skip
     load = EngineLoad(in_flight + (pending > 0), int(pending > 0), pending, 100 * in_flight, others_waiting=waiting)
     l1 = l0 if l1 is None else max(l0, l1)
-    prediction = predict(PROFILE, load, l0=l0, l1=l1, prompt=prompt, waiting_prompt=500.0)
+    prediction = predict(PROFILE, load, l0=l0, l1=l1, prompt=prompt, waiting_prompt=500.0, now=0.0)
     return Candidate(EngineId(ReplicaId(name), 0), load, l0, l1, prompt, prediction)
 
 

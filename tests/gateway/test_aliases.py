@@ -9,7 +9,7 @@ from routing.types import ReplicaId
 def test_the_figures_of_requests_are_there_under_the_operators_names_too() -> None:
     metrics, fleet, registry = Metrics(), Fleet(), CollectorRegistry()
     (engine,) = fleet.join(Replica(ReplicaId("r"), "http://r", (ModelCard("m"),)))
-    lease = Lease(engine.load, 10, 10)
+    lease = Lease(engine.load, 10, 10, 0.0)
     for outcome, status in (("complete", "200"), ("complete", "404"), ("engine_error", "500"), ("broken", "200")):
         metrics.requests.labels("m", "kv-aware", "r", outcome, status).inc()
     for replica in ("r", "s"):

@@ -32,7 +32,7 @@ def lines(snapshot: Mapping[str, Any], width: int, height: int) -> list[str]:
 async def test_a_fleet_of_256_engines_fits_the_terminal_and_the_most_urgent_come_first(width: int, height: int) -> None:
     world = World(Random(1))
     world.requests(30)
-    Lease(world.engines[77].load, 100, 100)
+    Lease(world.engines[77].load, 100, 100, 0.0)
     world.clock += 10  # so that what the engine that works has told is old
     shown = lines(json.loads(await world.snapshots.current()), width, height)
     assert len(shown) <= height

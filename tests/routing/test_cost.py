@@ -9,11 +9,11 @@ H100 = PROFILES["qwen3-32b-h100"]
 
 def prediction(
     load: EngineLoad | None = None, *, profile: Profile = H100, l0: int = 0, l1: int | None = None, prompt: int = 1000,
-    stake: Stake = NOTHING_AT_STAKE, capacity: int = 0,
+    stake: Stake = NOTHING_AT_STAKE, capacity: int = 0, now: float = 0.0,
 ) -> Prediction:  # fmt: skip
     return predict(
         profile, load or EngineLoad(), l0=l0, l1=l0 if l1 is None else l1, prompt=prompt, waiting_prompt=1000.0,
-        stake=stake, capacity=capacity,
+        now=now, stake=stake, capacity=capacity,
     )  # fmt: skip
 
 
@@ -76,13 +76,13 @@ def test_a_prompt_that_does_not_fit_beside_running_ones_waits_until_enough_of_th
 
 def test_prompts_in_front_take_their_part_of_the_memory_first() -> None:
     load = crowded(9)
-    Lease(load, prompt_tokens=2000, new_tokens=2000)
+    Lease(load, prompt_tokens=2000, new_tokens=2000, now=0.0)
     assert prediction(load, prompt=1000, capacity=10_000).queue == pytest.approx(20.0 * 2000 / 10_000)
 
 
 def test_of_the_waits_for_memory_and_for_prompts_in_front_the_longer_one_counts() -> None:
     load = crowded(0, residence=0.001)
-    Lease(load, prompt_tokens=20_000, new_tokens=20_000)
+    Lease(load, prompt_tokens=20_000, new_tokens=20_000, now=0.0)
     assert prediction(load, capacity=10_000) == prediction(load)
 
 
@@ -99,13 +99,31 @@ def test_a_profile_in_milliseconds_is_kept_in_seconds() -> None:
     assert profile.decode(running=2, context=10) == pytest.approx(130e-3)
 
 
+def in_front(load: EngineLoad, now: float) -> float:
+    """What of a short prompt's wait is for those in front."""
+    return predict(H100, load, 0, 0, 16, 0.0, now).queue
+
+
 @pytest.mark.parametrize("prompts", [1, 2, 5])
-def test_prompts_in_front_take_as_long_as_their_prefill_and_the_first_is_half_done(prompts: int) -> None:
-    load = EngineLoad()
+def test_prompts_in_front_take_as_long_as_their_prefill_and_what_the_first_has_had_is_done(prompts: int) -> None:
+    load, whole = EngineLoad(), H100.prefill(20_000, 40_000)
+    leases = [Lease(load, prompt_tokens=60_000, new_tokens=20_000, now=10.0) for _ in range(prompts)]
+    for had in (0.0, 0.3, 0.9):
+        assert in_front(load, 10.0 + had * whole) == pytest.approx((prompts - had) * whole, rel=0.02)
+    assert in_front(load, 1000.0) == pytest.approx((prompts - 1) * whole, rel=0.02, abs=0.01), (
+        "a late one is nearly done"
+    )
+    leases[0].first_token(1000.0)
+    assert in_front(load, 1000.0) == pytest.approx((prompts - 1) * whole, rel=0.02, abs=0.01)
+
+
+@pytest.mark.parametrize("prompts", [1, 2, 5])
+def test_the_first_of_prompts_that_other_gateways_sent_is_half_done(prompts: int) -> None:
+    load, ours = EngineLoad(), EngineLoad()
     for _ in range(prompts):
-        Lease(load, prompt_tokens=60_000, new_tokens=20_000)
-    queue = predict(H100, load, 0, 0, 16, 0.0).queue
-    assert queue == pytest.approx((prompts - 0.5) * H100.prefill(20_000, 40_000), rel=0.02)
+        Lease(ours, prompt_tokens=60_000, new_tokens=20_000, now=0.0)
+    load.hear(ours.ours)
+    assert in_front(load, 5.0) == pytest.approx((prompts - 0.5) * H100.prefill(20_000, 40_000), rel=0.02)
 
 
 @pytest.mark.parametrize("prompt", [640, 8192])

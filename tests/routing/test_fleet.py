@@ -10,7 +10,7 @@ def replica(name: str = "a:1", *models: str, ranks: int = 1, block_size: int = 1
 
 def test_a_lease_counts_until_it_is_released_however_often_that_is_said() -> None:
     load = EngineLoad()
-    lease = Lease(load, prompt_tokens=100, new_tokens=30)
+    lease = Lease(load, prompt_tokens=100, new_tokens=30, now=0.0)
     assert (load.in_flight, load.pending, load.pending_tokens, load.context_tokens) == (1, 1, 30, 0)
     assert load.pending_pairs == 30 * 70 + 30 * 30 // 2
     lease.first_token(0.0)
@@ -24,7 +24,7 @@ def test_a_lease_counts_until_it_is_released_however_often_that_is_said() -> Non
 
 def test_a_lease_released_before_its_first_token_leaves_nothing() -> None:
     load = EngineLoad()
-    lease = Lease(load, 100, 30)
+    lease = Lease(load, 100, 30, 0.0)
     lease.release(0.0)
     lease.first_token(0.0)
     assert load == EngineLoad(begun=1)
@@ -32,17 +32,17 @@ def test_a_lease_released_before_its_first_token_leaves_nothing() -> None:
 
 def test_what_an_engine_reports_beyond_ours_is_others() -> None:
     load = EngineLoad()
-    Lease(load, 10, 10).first_token(0.0)
+    Lease(load, 10, 10, 0.0).first_token(0.0)
     load.observe(Report(running=3, waiting=5), load.mark())
     assert (load.others_running, load.others_waiting, load.running) == (2, 5, 3)
 
 
 def test_a_report_does_not_count_a_request_of_ours_that_ended_or_began_meanwhile() -> None:
     load = EngineLoad()
-    ending = Lease(load, 10, 10)
+    ending = Lease(load, 10, 10, 0.0)
     mark = load.mark()
     ending.release(0.0)
-    beginning = Lease(load, 10, 10)
+    beginning = Lease(load, 10, 10, 0.0)
     load.observe(Report(running=2), mark)
     beginning.release(0.0)
     assert (load.others_running, load.others_waiting, load.running) == (0, 0, 0)
@@ -77,7 +77,7 @@ def test_a_request_that_names_no_model_is_for_the_only_one() -> None:
 def test_joining_again_keeps_the_load_and_takes_in_what_changed() -> None:
     fleet = Fleet()
     [before] = fleet.join(replica("a:1", "m"))
-    lease = Lease(before.load, 10, 10)
+    lease = Lease(before.load, 10, 10, 0.0)
     [after] = fleet.join(replica("a:1", "m", "adapter"))
     assert after.load.in_flight == 1
     assert len(fleet) == 1

@@ -8,7 +8,7 @@ TOLD = UnderWay(in_flight=3, pending=1, pending_tokens=500, pending_pairs=125_00
 
 def test_what_other_gateways_have_there_counts_like_ours() -> None:
     load = EngineLoad()
-    Lease(load, 1000, 400)
+    Lease(load, 1000, 400, 0.0)
     ours = load.ours
     load.hear(TOLD)
     assert (load.in_flight, load.pending, load.pending_tokens, load.running) == (4, 2, 900, 2)
@@ -18,7 +18,7 @@ def test_what_other_gateways_have_there_counts_like_ours() -> None:
 
 def test_what_they_tell_next_takes_the_place_of_what_they_told() -> None:
     load = EngineLoad()
-    lease = Lease(load, 1000, 400)
+    lease = Lease(load, 1000, 400, 0.0)
     load.hear(TOLD)
     load.hear(TOLD._replace(in_flight=1, context_tokens=0))
     assert (load.in_flight, load.context_tokens) == (2, 0)
@@ -53,7 +53,7 @@ def test_memory_held_is_what_the_engine_reported_and_what_came_and_went_since() 
         """Tokens beyond a cache of 10,000 if 10,000 more came."""
         return load.until_it_fits(10_000, 10_000) / 20.0 * 10_000
 
-    going, staying = (Lease(load, 3000, 3000) for _ in range(2))
+    going, staying = (Lease(load, 3000, 3000, 0.0) for _ in range(2))
     for lease in (going, staying):
         lease.first_token(0.0)
     assert over() == pytest.approx(6000), "no report yet"
@@ -61,17 +61,17 @@ def test_memory_held_is_what_the_engine_reported_and_what_came_and_went_since() 
     assert over() == pytest.approx(4000), "they share a beginning"
     going.release(20.0)
     assert over() == pytest.approx(1000)
-    Lease(load, 500, 500).first_token(20.0)
+    Lease(load, 500, 500, 0.0).first_token(20.0)
     assert over() == pytest.approx(1500)
 
 
 def test_residence_follows_how_long_requests_stay_after_their_first_token() -> None:
     load = EngineLoad()
-    refused = Lease(load, 10, 10)
+    refused = Lease(load, 10, 10, 0.0)
     refused.release(50.0)
     assert load.residence == 0.0
     for seconds in [4.0, *[8.0] * 100]:
-        lease = Lease(load, 10, 10)
+        lease = Lease(load, 10, 10, 0.0)
         lease.first_token(100.0)
         lease.release(100.0 + seconds)
         lease.release(1000.0)

@@ -14,7 +14,7 @@ def candidate(name: str, *, l0: int = 0, l1: int = 0, in_flight: int = 0, pendin
     load = EngineLoad(in_flight=in_flight, pending=int(pending > 0), pending_tokens=pending)
     l1 = max(l0, l1)
     profile = PROFILES["qwen3-32b-h100"]
-    prediction = predict(profile, load, l0=l0, l1=l1, prompt=2000, waiting_prompt=0.0)
+    prediction = predict(profile, load, l0=l0, l1=l1, prompt=2000, waiting_prompt=0.0, now=0.0)
     return Candidate(EngineId(ReplicaId(name), 0), load, l0, l1, 2000, prediction)
 
 

@@ -6,7 +6,7 @@ from routing.cost import PROFILES, UNPREDICTED
 from routing.decision import Prompt, RouteRequest
 from routing.errors import NoReplicaAvailable, UnknownModel
 from routing.fit import SpeedFit
-from routing.fleet import Fleet, ModelCard, Replica
+from routing.fleet import Fleet, Lease, ModelCard, Replica
 from routing.fresh import FreshRoutes
 from routing.ledger import Put
 from routing.policies import POLICIES
@@ -98,7 +98,7 @@ def test_equal_prompts_that_arrive_together_go_to_one_replica() -> None:
         world = World()
         policy = POLICIES["kv-aware"](Random(seed))
         first = world.router.route(request(1000), [{}], policy, 0.0)
-        world.fleet.get(first.engine).load.pending_tokens += first.new_tokens  # type: ignore[union-attr]
+        Lease(world.fleet.get(first.engine).load, first.prompt_tokens, first.new_tokens, 0.0)  # type: ignore[union-attr]
         second = world.router.route(request(1000), [{}], policy, 0.001)
         assert second.engine == first.engine
         assert (first.cached_tokens, second.cached_tokens) == (0, 992)
@@ -114,7 +114,7 @@ def test_a_request_that_got_no_answer_leaves_no_credit() -> None:
 def test_different_prompts_that_arrive_together_spread() -> None:
     world = World()
     first = world.router.route(request(1000), [{}], world.kv_aware, 0.0)
-    world.fleet.get(first.engine).load.pending_tokens += first.new_tokens  # type: ignore[union-attr]
+    Lease(world.fleet.get(first.engine).load, first.prompt_tokens, first.new_tokens, 0.0)  # type: ignore[union-attr]
     second = world.router.route(request(1000, first=5000), [{}], world.kv_aware, 0.001)
     assert second.engine != first.engine
 

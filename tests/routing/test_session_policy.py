@@ -15,7 +15,9 @@ PROFILE = PROFILES["llama-8b-h100"]
 
 def candidate(name: str, in_flight: int = 0) -> Candidate:
     load = EngineLoad(in_flight=in_flight)
-    return Candidate(EngineId(ReplicaId(name), 0), load, 0, 0, 1000, predict(PROFILE, EngineLoad(), 0, 0, 1000, 0.0))
+    return Candidate(
+        EngineId(ReplicaId(name), 0), load, 0, 0, 1000, predict(PROFILE, EngineLoad(), 0, 0, 1000, 0.0, 0.0)
+    )
 
 
 FLEET = [candidate(f"r{number}:1") for number in range(4)]

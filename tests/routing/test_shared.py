@@ -5,7 +5,7 @@ import pytest
 from routing.cost import PROFILES
 from routing.decision import Prompt, RouteRequest
 from routing.fit import SpeedFit
-from routing.fleet import Fleet, ModelCard, Replica
+from routing.fleet import Fleet, Lease, ModelCard, Replica
 from routing.fresh import FreshRoutes
 from routing.policies import POLICIES
 from routing.reuse import ReuseChance
@@ -66,7 +66,7 @@ def test_whole_chunks_are_loaded() -> None:
 def test_every_replica_is_a_candidate_for_what_is_shared_so_load_decides() -> None:
     route, fleet = router()
     policy = POLICIES["kv-aware"](Random(0))
-    fleet.get(A).load.pending_tokens = 20_000  # type: ignore[union-attr]
+    Lease(fleet.get(A).load, 20_000, 20_000, 0.0)  # type: ignore[union-attr]
     decision = route.route(request(2600), [{A: PrefixMatch(160, 160)}], policy, 0.0, shared=[FAST])
     assert decision.engine == B
     assert (decision.cached_tokens, decision.l2_tokens) == (2560, 2560)

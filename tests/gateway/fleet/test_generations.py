@@ -59,7 +59,7 @@ class Watched:
         world.fresh.credit(A, CHAIN)
         engine = world.fleet.get(A)
         assert engine is not None
-        return Lease(engine.load, 100, 100)
+        return Lease(engine.load, 100, 100, 0.0)
 
     async def until_nobody_is_there(self) -> None:
         self.roster.want([])

@@ -20,7 +20,7 @@ async def document(world: World) -> Mapping[str, Any]:
 async def test_events_of_an_engine_that_works_are_late_when_nothing_was_confirmed_for_seconds() -> None:
     world = World(Random(1))
     world.clock += 10
-    Lease(world.engines[3].load, 100, 100)
+    Lease(world.engines[3].load, 100, 100, 0.0)
     rows = {row["replica"]: row for row in (await document(world))["engines"]}
     assert len(rows) == ENGINES
     assert [name for name, row in rows.items() if row["events"]["late"]] == [world.engines[3].id.replica]

@@ -101,7 +101,7 @@ async def until(condition: Callable[[], object], what: str) -> None:
 
 async def test_a_request_counts_at_the_other_gateway_until_it_ends(shared: IndexConfig) -> None:
     async with teller(shared, "a") as a, teller(shared, "b") as b:
-        lease = Lease(a.engines[1].load, 1000, 400)
+        lease = Lease(a.engines[1].load, 1000, 400, 0.0)
         await until(lambda: b.engines[1].load.in_flight, "b knows of the request")
         assert b.engines[1].load.elsewhere == a.engines[1].load.ours
         assert b.engines[0].load.in_flight == 0
@@ -127,7 +127,7 @@ async def test_two_gateways_send_equal_prompts_to_one_replica(server: Valkey) ->
 async def test_who_comes_later_learns_what_is_under_way(server: Valkey) -> None:
     settings = IndexConfig(redis_url=server.url)
     async with teller(settings, "a") as a:
-        Lease(a.engines[0].load, 1000, 400)
+        Lease(a.engines[0].load, 1000, 400, 0.0)
         await until(lambda: a.gossip.told, "a has told it")
         async with teller(settings, "b") as b:
             await until(lambda: b.engines[0].load.in_flight, "a repeats it")
@@ -137,11 +137,11 @@ async def test_a_gateway_that_leaves_is_forgotten_at_once_and_one_that_died_soon
     settings = IndexConfig(redis_url=server.url)
     async with teller(settings, "b") as b:
         async with teller(settings, "a") as a:
-            Lease(a.engines[0].load, 1000, 400)
+            Lease(a.engines[0].load, 1000, 400, 0.0)
             await until(lambda: b.engines[0].load.in_flight, "b knows of the request")
         await until(lambda: not b.engines[0].load.in_flight, "a has left")
         async with teller(settings, "c") as c:
-            Lease(c.engines[0].load, 1000, 400)
+            Lease(c.engines[0].load, 1000, 400, 0.0)
             await until(lambda: b.engines[0].load.in_flight, "b knows of the request")
             for task in c.tasks:
                 task.cancel()
@@ -151,10 +151,10 @@ async def test_a_gateway_that_leaves_is_forgotten_at_once_and_one_that_died_soon
 async def test_it_goes_on_when_redis_has_been_away(server: Valkey) -> None:
     settings = IndexConfig(redis_url=server.url)
     async with teller(settings, "a") as a, teller(settings, "b") as b:
-        lease = Lease(a.engines[0].load, 1000, 400)
+        lease = Lease(a.engines[0].load, 1000, 400, 0.0)
         await until(lambda: b.engines[0].load.in_flight, "b knows of the request")
         server.kill()
-        Lease(a.engines[1].load, 1000, 400)
+        Lease(a.engines[1].load, 1000, 400, 0.0)
         lease.release(0.0)
         server.start()
         server.answers()
