@@ -3,28 +3,32 @@
 Reading never depends on who writes. Writing is for who has the lease of an engine's event stream (`tenure`).
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
-from gateway.redis.looks import Look, Search, Seen, Table
-from gateway.redis.names import base, engine_id, engine_name, pack
+from redis.exceptions import RedisError
+
+from gateway.redis.looks import Search, Table, table_of
+from gateway.redis.names import base, engine_id, engine_name
+from gateway.redis.reading import borrowed, read
 from gateway.redis.scripts import (
     GATEWAYS,
-    MATCH,
     ORPHANS,
     RENEW,
     SWEEP,
+    TABLE,
     Argument,
     Client,
     RedisIndexError,
     run,
     translated,
 )
-from routing.prefixes import BITS
 from routing.types import BlockHash, EngineId, PrefixMatch
 
 _PAGE = 500
-_NO_TABLE = Table(b"", {}, 0)
+_PATIENCE = 1.0
+"""seconds that searches may take; requests wait much shorter"""
 
 
 class EngineRecord(NamedTuple):
@@ -68,23 +72,35 @@ class RedisIndex:
 
         Raises RedisIndexError.
         """
-
         search = Search(blocks)
-        while search.look:
-            (seen,) = await self.look(model, [search.look])
-            search.saw(seen)
+        await self.finish(model, [search])
         return search.found
 
-    async def look(self, model: str, looks: Sequence[Look]) -> Sequence[Seen]:
-        """What each of the looks finds, all at the same time. Raises RedisIndexError."""
+    async def finish(self, model: str, searches: Sequence[Search]) -> None:
+        """Let searches look until they have found what they are for, all together. Raises RedisIndexError."""
         key = base(self._prefix, model)
-        table = self._tables.get(key, _NO_TABLE)
-        blocks = b"".join([pack(look.blocks) for look in looks])
-        shapes = pack([number for look in looks for number in (len(look.blocks), look.stride)])
-        version, rows, *flat = await run(self.client, MATCH, key, table.version, blocks, shapes)
-        if rows is not None:
-            table = self._tables[key] = _table(version, rows)
-        return [Seen(runs, table) for runs in _runs(flat, looks)]
+        table = self._tables.get(key) or await self._read_table(key)
+        try:
+            async with asyncio.timeout(_PATIENCE), borrowed(self.client, key) as connection:
+                while looking := [search for search in searches if search.blocks]:
+                    blocks = [block for search in looking for block in search.blocks]
+                    version, *bitmaps = await read(connection, f"{key}version", f"{key}b", blocks)
+                    if (version or b"") != table.version:
+                        table = await self._read_table(key)
+                        continue
+                    rest = iter(bitmaps)
+                    for search in looking:
+                        search.saw(rest, table)
+        except (RedisError, OSError, TimeoutError) as exc:
+            # The table is read the library's own way, which finds out where in a cluster the key is now.
+            self._tables.pop(key, None)
+            raise translated(exc) from exc
+
+    async def _read_table(self, key: str) -> Table:
+        version, *rows = await run(self.client, TABLE, key)
+        engines = {int(slot): engine_id(name.decode()) for slot, name in zip(rows[::2], rows[1::2], strict=True)}
+        self._tables[key] = found = table_of(version, engines)
+        return found
 
     async def gateways(self, gateway: str, millis: int) -> Sequence[str]:
         """Say that a gateway is there for so long. Returns all that are. 0: it leaves. Raises RedisIndexError."""
@@ -126,23 +142,6 @@ class RedisIndex:
 
 def _ids(names: Sequence[bytes]) -> frozenset[EngineId]:
     return frozenset(engine_id(name.decode()) for name in names)
-
-
-def _table(version: bytes, flat: Sequence[bytes]) -> Table:
-    engines = {int(slot): engine_id(name.decode()) for slot, name in zip(flat[::2], flat[1::2], strict=True)}
-    return Table(version, engines, sum(1 << (slot * BITS) for slot in engines))
-
-
-def _runs(flat: Sequence[object], looks: Sequence[Look]) -> Sequence[Sequence[tuple[int, int]]]:
-    """As script `match` tells them -> in order, of each look."""
-    found: list[list[tuple[int, int]]] = []
-    begin = end = 0
-    for index, bitmap in sorted(zip(cast(Sequence[int], flat[::2]), cast(Sequence[bytes], flat[1::2]), strict=True)):
-        if index == end:
-            begin, end = index, index + len(looks[len(found)].blocks)
-            found.append([])
-        found[-1].append((index - begin, int.from_bytes(bitmap, "little")))
-    return found
 
 
 __all__ = ["EngineRecord", "RedisIndex", "RedisIndexError", "Round"]

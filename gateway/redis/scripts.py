@@ -34,7 +34,7 @@ class Script:
         return cls(text, sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
-MATCH = Script.named("bitmaps", "match")
+TABLE = Script.named("table")
 APPLY = Script.named("slots", "bitmaps", "apply")
 ACQUIRE = Script.named("slots", "acquire")
 RENEW = Script.named("slots", "renew")

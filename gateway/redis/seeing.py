@@ -1,27 +1,29 @@
-"""Looks of many requests, carried to Redis some at a time."""
+"""Searches of many requests, carried to Redis some at a time."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from redis.exceptions import ConnectionError
 
 from gateway.redis.health import Health
-from gateway.redis.looks import Look, Seen
+from gateway.redis.looks import Search
 from gateway.redis.redis_index import RedisIndex
 from gateway.redis.scripts import RedisIndexError
+from routing.types import BlockHash, EngineId, PrefixMatch
 
+Found = Mapping[EngineId, PrefixMatch]
 Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 _MOST = 16
-"""looks in one exchange, which keeps Redis busy for about a millisecond"""
+"""searches in one exchange, each look of which keeps Redis busy for less than a millisecond"""
 _TOGETHER = 2
 """exchanges under way: Redis works on one while the other's answers are read here"""
 
 
 class _Question(NamedTuple):
-    look: Look
-    answer: "asyncio.Future[Seen]"
+    search: Search
+    answer: "asyncio.Future[Found]"
 
 
 class Seeing:
@@ -39,13 +41,13 @@ class Seeing:
         """by model; whose turn it is comes first"""
         self._under_way: set[asyncio.Task[None]] = set()
 
-    def see(self, model: str, look: Look) -> "asyncio.Future[Seen]":
-        """What a look finds. The future raises RedisIndexError; who waits no longer cancels it."""
+    def see(self, model: str, chain: Sequence[BlockHash]) -> "asyncio.Future[Found]":
+        """How long a prefix each engine holds. The future raises RedisIndexError; who waits no longer cancels it."""
         loop = asyncio.get_running_loop()
         if not self._waiting:
             loop.call_soon(self._send)
-        answer: asyncio.Future[Seen] = loop.create_future()
-        self._waiting.setdefault(model, []).append(_Question(look, answer))
+        answer: asyncio.Future[Found] = loop.create_future()
+        self._waiting.setdefault(model, []).append(_Question(Search(chain), answer))
         return answer
 
     def _send(self) -> None:
@@ -64,7 +66,7 @@ class Seeing:
         assert this is not None
         late = loop.call_later(self._deadline, self._late, this)
         try:
-            found = await self._index.look(model, [question.look for question in questions])
+            await self._index.finish(model, [question.search for question in questions])
         except RedisIndexError as exc:
             self._health.failed(str(exc), surely=isinstance(exc.__cause__, ConnectionError))
             for question in questions:
@@ -77,9 +79,9 @@ class Seeing:
             late.cancel()
         if loop.time() < late.when():
             self._health.worked()
-        for question, seen in zip(questions, found, strict=True):
-            if not question.answer.done():
-                question.answer.set_result(seen)
+        for search, answer in questions:
+            if not answer.done():
+                answer.set_result(search.found)
 
     def _late(self, exchange: "asyncio.Task[None]") -> None:
         self._health.failed("no answer within the deadline")

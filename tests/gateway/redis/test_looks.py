@@ -1,16 +1,16 @@
-"""Two looks find what many would, and most of a long chain is never sent."""
+"""Three looks find what many would, and most of a long chain is never asked for."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
 
-from gateway.redis.looks import STRIDE, Look, Search, Seen, Table
+from gateway.redis.looks import STRIDES, Search, Table, table_of
 from routing.prefixes import BITS
 from routing.types import BlockHash, EngineId, PrefixMatch, ReplicaId
 
 ENGINES = {slot: EngineId(ReplicaId(f"10.0.0.{slot}:8000"), 0) for slot in range(8)}
-TABLE = Table(b"1", ENGINES, sum(1 << slot * BITS for slot in ENGINES))
+TABLE = table_of(b"1", ENGINES)
 
 
 class Holders:
@@ -18,61 +18,73 @@ class Holders:
 
     def __init__(self, chain: Sequence[BlockHash], depths: Sequence[int]) -> None:
         self.depths = list(depths)
-        self._depth = {block: depth for depth, block in enumerate(chain)}
         self.asked: list[int] = []
+        self._chain = chain
+        self._depth = {block: depth for depth, block in enumerate(chain)}
 
-    def see(self, look: Look) -> Seen:
-        self.asked.append(len(look.blocks))
-        masks = [self._mask(block) for block in look.blocks]
-        runs = [(at, mask) for at, mask in enumerate(masks) if at == 0 or mask != masks[at - 1]]
-        return Seen(runs, TABLE)
+    def searched(self, between: Callable[[], Table] = lambda: TABLE) -> Search:
+        """A search that is over. between: what happens before each look; returns the table of then."""
+        search = Search(self._chain)
+        while search.blocks:
+            table = between()
+            self.asked.append(len(search.blocks))
+            search.saw(iter([self._bitmap(block) for block in search.blocks]), table)
+        return search
 
     def truth(self) -> dict[EngineId, PrefixMatch]:
         return {ENGINES[slot]: PrefixMatch(depth, depth) for slot, depth in enumerate(self.depths) if depth}
 
-    def _mask(self, block: BlockHash) -> int:
-        return sum(1 << slot * BITS for slot, depth in enumerate(self.depths) if self._depth[block] < depth)
+    def _bitmap(self, block: BlockHash) -> bytes | None:
+        mask = sum(1 << slot * BITS for slot, depth in enumerate(self.depths) if self._depth[block] < depth)
+        return mask.to_bytes(2, "little") if mask else None
 
 
 def a_chain(random: Random, length: int) -> Sequence[BlockHash]:
     return [BlockHash(random.getrandbits(64)) for _ in range(length)]
 
 
-@pytest.mark.parametrize("length", [1, 128, 129, 512, 513, 577, 578, 2000, 4097])
-def test_every_depth_is_found_by_two_looks(length: int) -> None:
+@pytest.mark.parametrize("length", [1, 2, 128, 129, 130, 512, 513, 577, 578, 2000, 4097])
+def test_every_depth_is_found_by_three_looks(length: int) -> None:
     random = Random(length)
     for _ in range(30):
         chain = a_chain(random, length)
         holders = Holders(chain, [random.choice((0, length, random.randint(0, length))) for _ in ENGINES])
-        search = Search(chain)
-        while search.look:
-            search.saw(holders.see(search.look))
-        assert search.found == holders.truth()
-        assert len(holders.asked) <= 2
+        assert holders.searched().found == holders.truth()
+        assert len(holders.asked) <= len(STRIDES)
 
 
 def test_of_a_long_chain_with_few_holders_little_is_asked() -> None:
-    chain = a_chain(Random(1), 8000)
-    holders = Holders(chain, [2000, 2000, 5000])
-    search = Search(chain)
-    while search.look:
-        search.saw(holders.see(search.look))
-    assert sum(holders.asked) <= 8000 / STRIDE + 1 + 2 * STRIDE + 1
+    holders = Holders(a_chain(Random(1), 8000), [2000, 2000, 5000])
+    assert holders.searched().found == holders.truth()
+    assert sum(holders.asked) <= 8000 / STRIDES[0] + 2 + 2 * 14
 
 
-def test_what_is_evicted_between_two_looks_is_told_as_it_was_or_as_it_is() -> None:
+def test_what_changes_between_two_looks_is_told_as_it_was_or_as_it_is() -> None:
     random = Random(2)
-    for _ in range(40):
-        chain = a_chain(random, random.randint(513, 3000))
-        holders = Holders(chain, [random.randint(0, len(chain)) for _ in ENGINES])
-        search, before = Search(chain), holders.truth()
-        while search.look:
-            seen = holders.see(search.look)
-            holders.depths = [random.choice((depth, random.randint(0, depth))) for depth in holders.depths]
-            search.saw(seen)
-        assert all(match.l0 <= before[engine].l0 for engine, match in search.found.items())
+    for _ in range(60):
+        length = random.randint(513, 3000)
+        holders = Holders(a_chain(random, length), [random.randint(0, length) for _ in ENGINES])
+        states: list[Sequence[int]] = []
+
+        def change(holders: Holders = holders, states: list[Sequence[int]] = states, length: int = length) -> Table:
+            if states:
+                holders.depths = [random.choice((depth, random.randint(0, length))) for depth in holders.depths]
+            states.append(list(holders.depths))
+            return TABLE
+
+        found = holders.searched(change).found
+        for slot, depths in enumerate(zip(*states, strict=True)):
+            assert min(depths) <= found.get(ENGINES[slot], PrefixMatch(0, 0)).l0 <= max(depths)
+
+
+def test_whose_slot_is_another_engines_by_the_next_look_is_not_told() -> None:
+    """What was seen of the one before must not count for the other, nor the other way round."""
+    holders = Holders(a_chain(Random(3), 2000), [700, 1500])
+    newcomer = EngineId(ReplicaId("10.0.0.99:8000"), 0)
+    tables = iter([TABLE, table_of(b"2", ENGINES | {0: newcomer}), TABLE])
+    assert holders.searched(lambda: next(tables)).found == {ENGINES[1]: PrefixMatch(1500, 1500)}
 
 
 def test_an_empty_chain_is_held_by_nobody() -> None:
     search = Search([])
-    assert (search.look, search.found) == (None, {})
+    assert (search.blocks, search.found) == ([], {})

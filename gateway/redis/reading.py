@@ -1,0 +1,51 @@
+"""Reads many blocks' keys at once.
+
+The library takes longer to pack a command of a thousand keys, and to mind its timeouts, than the server takes to answer
+it. So such a command is packed here, and sent on a connection of the library's without any.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from struct import unpack
+from typing import cast
+
+from redis.asyncio import RedisCluster
+from redis.asyncio.connection import AbstractConnection, Connection
+
+from gateway.redis.names import Number, pack
+from gateway.redis.scripts import Client
+
+
+@asynccontextmanager
+async def borrowed(client: Client, key: str) -> AsyncIterator[AbstractConnection]:
+    """A connection to who has the key, as far as the client knows. Nothing on it times out."""
+    if isinstance(client, RedisCluster):
+        node = client.get_node_from_key(key)
+        assert node is not None, "a slot without its primary raises"
+        connection = node.acquire_connection()
+    else:
+        connection = cast(Connection, await client.connection_pool.get_connection())  # type: ignore[no-untyped-call]
+    patience, connection.socket_timeout = connection.socket_timeout, None
+    try:
+        yield connection
+    finally:
+        connection.socket_timeout = patience
+        if isinstance(client, RedisCluster):
+            assert node is not None
+            node.release(connection)
+        else:
+            await client.connection_pool.release(connection)
+
+
+async def read(
+    connection: AbstractConnection, key: str, prefix: str, names: Sequence[Number]
+) -> Sequence[bytes | None]:
+    """What the key holds, and then what the key of each name does, all at the same time."""
+    await connection.send_packed_command(_mget(key.encode(), prefix.encode(), names), check_health=False)
+    return cast(list[bytes | None], await connection.read_response())
+
+
+def _mget(key: bytes, prefix: bytes, names: Sequence[Number]) -> bytes:
+    before = b"\r\n$%d\r\n%b" % (len(prefix) + 8, prefix)
+    keys = before.join((b"", *unpack("8s" * len(names), pack(names))))
+    return b"*%d\r\n$4\r\nMGET\r\n$%d\r\n%b%b\r\n" % (len(names) + 2, len(key), key, keys)
