@@ -98,18 +98,14 @@ UNPREDICTED = Prediction(0.0, 0.0, 0.0, 0.0)
 """Of a choice that does not depend on it."""
 
 
-class Stake(NamedTuple):
-    """What others have at stake in a placement. Nothing, by default."""
+Stake = tuple[float, float, float]
+"""What others have at stake in a placement: room and moving, both seconds as in `Prediction`, and the seconds that each
+second of prefill, or of waiting for memory, costs those who come later.
 
-    room: float = 0.0
-    """seconds, as in Prediction"""
-    moving: float = 0.0
-    """seconds, as in Prediction"""
-    behind: float = 0.0
-    """seconds that each second of prefill, or of waiting for memory, costs those who come later"""
+A plain tuple, as one is made of every engine for every decision.
+"""
 
-
-NOTHING_AT_STAKE = Stake()
+NOTHING_AT_STAKE: Stake = (0.0, 0.0, 0.0)
 
 
 def predict(

@@ -37,24 +37,6 @@ class _Asked(NamedTuple):
     shared: SharedPrefix
 
 
-class _Found(NamedTuple):
-    """What a request finds at one engine, all prompts together."""
-
-    l0: int
-    """tokens in GPU memory"""
-    l1: int
-    """tokens in GPU or host memory"""
-    l2: int
-    """tokens beyond those from shared storage"""
-    loading_l2: float
-    """seconds that these take"""
-    likely: int
-    """of the tokens in GPU memory, those that other gateways tell of"""
-    new_blocks: int
-    left: int
-    """blocks of earlier turns that this engine does not hold as a whole"""
-
-
 class Pricing:
     """Makes candidates of engines.
 
@@ -118,7 +100,13 @@ class Pricing:
             view.append(_Asked(blocks, match, reusable, most, continued, repeated, in_storage))
         return view
 
-    def _find(self, engine: Engine, view: Sequence[_Asked], now: float) -> _Found:
+    def _find(self, engine: Engine, view: Sequence[_Asked], now: float) -> tuple[int, int, int, float, int, int, int]:
+        """What the request finds at one engine, all prompts together.
+
+        Returns its tokens in GPU memory, and in GPU or host memory; those beyond from shared storage, and the seconds
+        that these take; of the ones in GPU memory, those that other gateways tell of; its blocks that are new there;
+        and the blocks of earlier turns that this engine does not hold as a whole.
+        """
         id, size = engine.id, engine.namespace.block_size
         credited = id in self._fresh
         l0 = l1 = l2 = likely = new_blocks = left = 0
@@ -153,7 +141,7 @@ class Pricing:
             new_blocks += len(blocks) - in_gpu
             if in_any < continued:
                 left += continued
-        return _Found(l0, l1, l2, loading_l2, likely, new_blocks, left)
+        return l0, l1, l2, loading_l2, likely, new_blocks, left
 
 
 def matched(engine: Engine, prompts: Sequence[Prompt], matches: Matches) -> Matched | None:

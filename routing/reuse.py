@@ -7,6 +7,7 @@ _OLDEST = 20
 """octaves: 2**20 s are twelve days"""
 _YOUNGEST = 4
 """everything under 2**-4 s is one bucket"""
+_LAST = _OLDEST + _YOUNGEST
 _REMEMBERED = 2_000_000
 """blocks after which what was seen begins to count half"""
 
@@ -23,8 +24,8 @@ class ReuseChance:
     def __init__(self, prior: float = 0.5, weight: float = 2000.0) -> None:
         self._prior = prior
         self._weight = weight
-        self._used = [0.0] * (_OLDEST + _YOUNGEST + 1)
-        self._ended = [0.0] * (_OLDEST + _YOUNGEST + 1)
+        self._used = [0.0] * (_LAST + 1)
+        self._ended = [0.0] * (_LAST + 1)
         self._seen = 0.0
         self._chances: list[float] | None = None
         """by octave, until something else is seen: a decision asks for every engine's"""
@@ -59,6 +60,5 @@ class ReuseChance:
 
 
 def _octave(age: float) -> int:
-    if age <= 0.0:
-        return 0
-    return min(max(frexp(age)[1] + _YOUNGEST, 0), _OLDEST + _YOUNGEST)
+    octave = frexp(age)[1] + _YOUNGEST if age > 0.0 else 0
+    return 0 if octave < 0 else octave if octave < _LAST else _LAST

@@ -4,29 +4,27 @@ An engine gives up the block that was used longest ago. So what a new prompt pus
 cache is still wanted, follow from when its blocks were last used: by our own routes, and by events of new blocks.
 """
 
+from array import array
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from itertools import repeat
-from math import exp, inf
-from typing import NamedTuple
+from math import exp
 
 from routing.changes import Change, Drop, Put, Wipe
 from routing.reuse import ReuseChance
 from routing.types import BlockHash, EngineId, Tier
 
-_NEVER = -inf
-"""When a block was used that is not held."""
+_LEAST = 32
+"""Blocks that are worth being moved together. Fewer are looked at one by one, and then are part of a larger use: the
+blocks of an answer come one at a time.
+"""
 
 
-class Occupancy(NamedTuple):
-    """How one engine's GPU cache is filled."""
+Occupancy = tuple[int, float, float]
+"""How one engine's GPU cache is filled: how many blocks it holds; how many of them are fresh, each counting less the
+longer it has been idle; and how likely the one that it gives up next would have been used again, 0 to 1.
 
-    held: int
-    """blocks"""
-    fresh: float
-    """blocks, each counting less the longer it has been idle"""
-    wanted_at_end: float
-    """how likely the block that it gives up next would have been used again, 0 to 1"""
+A plain tuple, as one is made of every engine for every decision.
+"""
 
 
 class Room:
@@ -75,42 +73,86 @@ class Room:
         cache = self._caches.get(engine)
         if cache is None:
             held = self._elsewhere(engine)
-            return Occupancy(held, float(held), 0.0)
-        return Occupancy(len(cache.used), cache.fresh(now), self._reuse.chance(now - cache.oldest(now)))
+            return held, float(held), 0.0
+        return len(cache.uses), cache.fresh(now), self._reuse.chance(now - cache.oldest(now))
+
+
+class _Use:
+    """Blocks of one cache that were used last at the same moment, together."""
+
+    __slots__ = ("count", "time", "whole")
+
+    def __init__(self, time: float, blocks: Sequence[BlockHash]) -> None:
+        self.time = time
+        self.count = len(blocks)
+        """how many there still are"""
+        self.whole = array("Q", blocks) if len(blocks) >= _LEAST else None
+        """they, in their order, while none has left"""
+
+    def lose(self, count: int) -> None:
+        self.count -= count
+        self.whole = None
 
 
 class _Cache:
     """One engine's blocks. Times only go forward, so `_counts` is in their order."""
 
-    __slots__ = ("_at", "_counts", "_fresh", "_lifetime", "used")
+    __slots__ = ("_at", "_counts", "_fresh", "_lifetime", "uses")
 
     def __init__(self, lifetime: float) -> None:
-        self.used: dict[BlockHash, float] = {}
+        self.uses: dict[BlockHash, _Use] = {}
+        """the last one of each block"""
         self._counts: OrderedDict[float, int] = OrderedDict()
         self._lifetime = lifetime
         self._fresh = 0.0
         self._at = 0.0
 
     def put(self, blocks: Sequence[BlockHash], now: float) -> None:
-        used = self.used
-        new = [block for block in blocks if block not in used]
-        used.update(dict.fromkeys(new, now))
+        uses = self.uses
+        new = [block for block in blocks if block not in uses]
+        uses.update(dict.fromkeys(new, _Use(now, new)))
         self._gain(len(new), now)
 
     def drop(self, blocks: Sequence[BlockHash], now: float) -> dict[float, int]:
         """Returns how many there were by age."""
-        used = self.used
-        return self._lose(Counter(map(used.pop, [block for block in blocks if block in used])), now)
+        uses = self.uses
+        dropped = Counter(map(uses.pop, [block for block in blocks if block in uses]))
+        for use, count in dropped.items():
+            use.lose(count)
+        return self._lose(dropped, now)
 
     def use(self, blocks: Sequence[BlockHash], now: float) -> dict[float, int]:
-        """Returns how many there were by age."""
-        used = self.used
-        times = Counter(map(used.get, blocks, repeat(_NEVER)))
-        if times.pop(_NEVER, 0):
-            blocks = [block for block in blocks if block in used]
-        ages = self._lose(times, now)
-        used.update(zip(blocks, repeat(now)))
-        self._gain(len(blocks), now)
+        """Returns how many there were by age.
+
+        Blocks that were used together mostly are again. Then that use is moved, without a look at each of them.
+        """
+        uses = self.uses
+        asked = array("Q", blocks)
+        used: Counter[_Use] = Counter()
+        again: list[_Use] = []
+        apart: list[BlockHash] = []
+        at = 0
+        while at < len(blocks):
+            use = uses.get(blocks[at])
+            if use is None:
+                at += 1
+            elif use.whole is not None and use.whole == asked[at : at + use.count]:
+                again.append(use)
+                used[use] = use.count
+                at += use.count
+            else:
+                apart.append(blocks[at])
+                used[use] += 1
+                at += 1
+        ages = self._lose(used, now)
+        for use in again:
+            use.time = now
+            del used[use]
+        for use, count in used.items():
+            use.lose(count)
+        if apart:
+            uses.update(dict.fromkeys(apart, _Use(now, apart)))
+        self._gain(sum(use.count for use in again) + len(apart), now)
         return ages
 
     def fresh(self, now: float) -> float:
@@ -127,8 +169,11 @@ class _Cache:
             self._fresh += count
             self._counts[now] = self._counts.get(now, 0) + count
 
-    def _lose(self, by_time: Mapping[float, int], now: float) -> dict[float, int]:
+    def _lose(self, lost: Mapping[_Use, int], now: float) -> dict[float, int]:
         self._decay(now)
+        by_time: dict[float, int] = {}
+        for use, count in lost.items():
+            by_time[use.time] = by_time.get(use.time, 0) + count
         for time, count in by_time.items():
             self._fresh -= count * exp((time - now) / self._lifetime)
             left = self._counts[time] - count

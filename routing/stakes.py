@@ -97,9 +97,10 @@ class Stakes:
             moving = STAYING * profile.decode_base + dead
         capacity = engine.replica.capacity_blocks
         if capacity:
-            pushed_out = new_blocks + cache.held - capacity
+            held, _, wanted_at_end = cache
+            pushed_out = new_blocks + held - capacity
             surplus = new_blocks + (share - standing.emptiest - TOLERATED) * capacity
-            blocks = pushed_out * cache.wanted_at_end if pushed_out > 0 else 0.0
+            blocks = pushed_out * wanted_at_end if pushed_out > 0 else 0.0
             if surplus > 0:
                 free = standing.free * capacity
                 blocks += CROWDED * (surplus if surplus < free else free)
@@ -107,7 +108,7 @@ class Stakes:
         load = engine.load
         waiting = load.pending + load.others_waiting
         behind = waiting if waiting > standing.waiting else standing.waiting
-        return Stake(room, moving, WORK + STALLED * load.running + behind)
+        return room, moving, WORK + STALLED * load.running + behind
 
     def record(self, engine: EngineId, blocks: Sequence[BlockHash], held: int, now: float) -> None:
         """A prompt of these blocks goes there, of which the engine holds the first `held`."""
@@ -116,8 +117,9 @@ class Stakes:
 
 
 def _share(engine: Engine, cache: Occupancy) -> float:
+    _, fresh, _ = cache
     capacity = engine.replica.capacity_blocks
     if not capacity:
         return 0.0
     coming = engine.load.pending_tokens / engine.namespace.block_size
-    return (cache.fresh + coming) / capacity
+    return (fresh + coming) / capacity

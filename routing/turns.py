@@ -42,5 +42,7 @@ class Turns:
 
     def _last_end(self, blocks: Sequence[BlockHash]) -> int | None:
         """Index of the last block, but for the very last, at which an earlier prompt ended."""
+        if self._followed.keys().isdisjoint(islice(reversed(blocks), 1, None)):
+            return None  # mostly so, and known in half the time that it takes to count along
         ends = map(self._followed.__contains__, islice(reversed(blocks), 1, None))
         return next(compress(range(len(blocks) - 2, -1, -1), ends), None)

@@ -57,7 +57,7 @@ def test_prompts_in_front_share_an_engine_step_with_this_one() -> None:
 
 
 def test_what_others_have_at_stake_is_no_part_of_the_wait_but_of_the_cost() -> None:
-    crowded, roomy = prediction(stake=Stake(room=0.02, moving=0.01, behind=0.5)), prediction()
+    crowded, roomy = prediction(stake=(0.02, 0.01, 0.5)), prediction()
     assert crowded.ttft == roomy.ttft
     assert crowded.cost == pytest.approx(roomy.cost + 0.03 + 0.5 * roomy.prefill)
 
@@ -87,7 +87,7 @@ def test_of_the_waits_for_memory_and_for_prompts_in_front_the_longer_one_counts(
 
 
 def test_who_waits_for_memory_keeps_others_waiting_for_what_it_takes() -> None:
-    stake = Stake(behind=2.0)
+    stake = (0.0, 0.0, 2.0)
     roomy, full = (prediction(load, stake=stake, capacity=10_000) for load in (crowded(5), crowded(15)))
     assert roomy.work == pytest.approx(2.0 * roomy.prefill)
     assert full.work == pytest.approx(2.0 * (full.prefill + 20.0 * 1000 / 10_000))

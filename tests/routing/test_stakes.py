@@ -1,11 +1,12 @@
 """What a placement costs others: idle or busy, with room left or none."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import pytest
 
 from routing.changes import Put
-from routing.cost import PROFILES, Stake
+from routing.cost import PROFILES
 from routing.fleet import Engine, Fleet, ModelCard, Replica
 from routing.reuse import ReuseChance
 from routing.room import Room
@@ -16,9 +17,19 @@ PROFILE = PROFILES["llama-8b-h100"]
 CAPACITY = 100
 
 
+class Stake(NamedTuple):
+    """As `cost.Stake`."""
+
+    room: float
+    moving: float
+    behind: float
+
+
 def stake(stakes: Stakes, fleet: Sequence[Engine], engine: Engine, new_blocks: int, left: int, now: float) -> Stake:
     standing, place = stakes.standing(fleet, now), fleet.index(engine)
-    return stakes.of(engine, PROFILE, new_blocks, left, standing.caches[place], standing.shares[place], standing)
+    return Stake(
+        *stakes.of(engine, PROFILE, new_blocks, left, standing.caches[place], standing.shares[place], standing)
+    )
 
 
 class World:
