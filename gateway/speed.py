@@ -8,12 +8,10 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from gateway.relay.record import Ended
 from gateway.tally import Histogram
-from routing.fit import SpeedFit
+from routing.fit import SpeedFit, tells_speed
 from routing.fleet import Fleet
 
 _ERRORS = (-10.0, -2.5, -1.0, -0.25, -0.1, -0.025, -0.01, 0.0, 0.01, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0)
-_LEAST_NEW = 64
-"""tokens to prefill from which on a first token says something of the engine's speed and not of the network's"""
 
 
 class SpeedWatch(Collector):
@@ -36,8 +34,7 @@ class SpeedWatch(Collector):
             return
         predicted = decision.prediction.ttft
         self._error.labels(decision.policy).observe(predicted - record.ttft)
-        exact = usage is not None and usage.cached_tokens == decision.cached_tokens
-        if exact and decision.new_tokens >= _LEAST_NEW:
+        if usage is not None and usage.cached_tokens is not None and tells_speed(decision, usage.cached_tokens):
             self._fit.observe(decision.engine, predicted / decision.factor, record.ttft)
 
     def collect(self) -> Iterable[Metric]:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from math import exp, log
 
 from routing.cost import Profile
+from routing.decision import Decision
 from routing.types import EngineId, ReplicaId
 
 _RATE = 0.1
@@ -18,6 +19,20 @@ _FORGETTING = 0.05
 """Share by which the errors kept follow the latest one."""
 _LEAST_SEEN = 8
 """Observations until a fit is used."""
+_LEAST_NEW = 64
+"""Tokens to prefill from which on a first token says something of the engine's speed and not of the network's."""
+_MOST_WAITING = 0.25
+"""Share of its time to first token that a request may wait for others: how well that is known is another matter."""
+
+
+def tells_speed(decision: Decision, cached: int) -> bool:
+    """Whether a request's time to first token says how fast the engine is. cached: tokens that it found there."""
+    prediction = decision.prediction
+    return (
+        cached == decision.cached_tokens
+        and decision.new_tokens >= _LEAST_NEW
+        and prediction.queue <= _MOST_WAITING * prediction.ttft
+    )
 
 
 class SpeedFit:

@@ -23,7 +23,7 @@ TOLERATED = 0.02
 """Share of a cache by which it may be fuller than the emptiest at no cost."""
 WORK = 0.3
 """Seconds that a second of prefill costs those who come later, on an idle fleet where nobody waits."""
-STALLED = 0.3
+STALLED = 0.1
 """Seconds that a second of prefill costs each request that decodes in the same steps: one between two tokens is felt
 less than one before the first."""
 QUEUED = 2.0

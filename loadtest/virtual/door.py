@@ -8,7 +8,7 @@ from routing.blocks import block_hashes, root_hash
 from routing.changes import Change, Drop, Put, Wipe
 from routing.cost import Profile
 from routing.decision import Decision, Prompt, RouteRequest
-from routing.fit import SpeedFit
+from routing.fit import SpeedFit, tells_speed
 from routing.fleet import Fleet, Lease, ModelCard, Replica
 from routing.fresh import FreshRoutes
 from routing.history import RouteHistory
@@ -28,8 +28,6 @@ FRESH_LIFETIME = 2.0
 HISTORY_TOKENS = 320_000
 HISTORY_LIFETIME = 3600.0
 ROOM_LIFETIME = 600.0
-LEAST_NEW = 64
-"""tokens to prefill from which on a first token says something of the speed, as for the gateway"""
 
 
 class Door:
@@ -98,7 +96,7 @@ class Door:
 
     def answered(self, decision: Decision, cached: int, ttft: float) -> None:
         """A request ended: so many of its tokens were cached, and its first one came so many seconds after it."""
-        if decision.cached_tokens == cached and decision.new_tokens >= LEAST_NEW:
+        if tells_speed(decision, cached):
             self._fit.observe(decision.engine, decision.prediction.ttft / decision.factor, ttft)
 
     def take_in(self, replica: int, changes: Sequence[Change], now: float) -> None:

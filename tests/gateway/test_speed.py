@@ -9,9 +9,11 @@ from routing.fit import SpeedFit
 from routing.fleet import Fleet, ModelCard, Replica
 
 
-def watched(times: int, *, ttft: float | None = 0.4, cached: int = 32, prompt: int = 1000) -> CollectorRegistry:
+def watched(
+    times: int, *, ttft: float | None = 0.4, cached: int = 32, prompt: int = 1000, queue: float = 0.0
+) -> CollectorRegistry:
     registry, fleet = CollectorRegistry(), Fleet()
-    chosen = decision(candidate("one", l0=32, prompt=prompt, prefill=0.1))
+    chosen = decision(candidate("one", l0=32, prompt=prompt, prefill=0.1, queue=queue))
     fleet.join(Replica(chosen.engine.replica, "http://one", (ModelCard("m"),)))
     watch = SpeedWatch(SpeedFit(PROFILES["qwen3-32b-h100"]), fleet, registry)
     for _ in range(times):
@@ -43,7 +45,8 @@ def test_an_engine_that_takes_four_times_as_long_is_known_for_it() -> None:
         ("no first token came", {"ttft": None}),
         ("it found other tokens cached than predicted", {"cached": 64}),
         ("hardly anything was to prefill", {"prompt": 60}),
+        ("it waited for others in front", {"queue": 0.05}),
     ],
 )
-def test_what_says_nothing_of_its_speed_moves_nothing(why: str, answers: dict[str, int | None]) -> None:
+def test_what_says_nothing_of_its_speed_moves_nothing(why: str, answers: dict[str, float | None]) -> None:
     assert factor(watched(100, **answers)) == 1.0, why  # type: ignore[arg-type]

@@ -12,8 +12,8 @@ from routing.load import EngineLoad
 from routing.types import EngineId, ReplicaId
 
 
-def candidate(name: str, l0: int = 0, prompt: int = 100, prefill: float = 0.01) -> Candidate:
-    prediction = Prediction(queue=0.0, decode=0.0, load=0.0, prefill=prefill, room=0.0)
+def candidate(name: str, l0: int = 0, prompt: int = 100, prefill: float = 0.01, queue: float = 0.0) -> Candidate:
+    prediction = Prediction(queue=queue, decode=0.0, load=0.0, prefill=prefill, room=0.0)
     return Candidate(EngineId(ReplicaId(name), 0), EngineLoad(), l0, l0, prompt, prediction)
 
 
