@@ -19,6 +19,7 @@ from gateway.config import Config
 from gateway.decisions import DecisionRing
 from gateway.kv.actions import FeedCounters
 from gateway.kv.update import Update
+from gateway.log_line import LogLines
 from gateway.page.snapshot import Snapshots
 from gateway.page.storage import shown
 from gateway.page.traffic import SLICE, SLICES, Traffic
@@ -56,6 +57,7 @@ class World:
             streams.append(Update(engine.id, 1, (), 16, frozenset(), feed))
         self.engines = list(fleet)
         self.decisions = DecisionRing(config.page.decisions)
+        self.lines = LogLines([self.decisions.add])
         self.traffic = Traffic(config.speed(), self.now)
         more = {"storage": shown(None, (), config.speed(), CollectorRegistry()), "losses": None, "shadow": None}
         health = Health(fleet, BreakerRules(5, 2, 5.0, 60.0), slow_start=0.0)
@@ -78,7 +80,7 @@ class World:
     def requests(self, count: int) -> None:
         """So many end now."""
         for ended in self.ended(count):
-            self.decisions.add(ended)
+            self.lines.ended(ended)
             self.traffic.add(ended)
 
     def ended(self, count: int) -> Iterator[Ended]:

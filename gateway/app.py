@@ -31,6 +31,7 @@ from gateway.fleet.supervisor import Watch
 from gateway.kv.subscriber import Subscriber
 from gateway.kv.update import Update
 from gateway.l2.parts import L2Parts
+from gateway.log_line import LogLines
 from gateway.metrics import Metrics
 from gateway.page.parts import PageParts
 from gateway.prompt.library import Library
@@ -134,17 +135,16 @@ class Gateway:
         )  # fmt: skip
         check = ParityCheck(client)
         canary = Canary(self._fleet, self._library, check, config.parity_interval, metrics, monotonic)
-        self._requests = RequestLog(sys.stderr, config.log_format)
+        self._requests = RequestLog(sys.stderr.buffer, config.log_format)
         page = PageParts(
             lambda: self._config, self.degraded, self._set_policy, self._fleet, self.health, holding, self._membership,
             registry, self._l2.faults if self._l2 else list, lambda: self.stopping,
         )  # fmt: skip
+        lines = LogLines([*page.takers, *self._requests.takers])
         listeners = [
-            auditor.ended, *page.listeners, Savings(metrics, config.speed()).ended,
-            SpeedWatch(fit, self._fleet, registry).ended, LossSplit(registry).ended,
+            auditor.ended, page.ended, *lines.listeners, LossSplit(registry).ended, *([l2.storage.ended] if l2 else []),
+            Savings(metrics, config.speed()).ended, SpeedWatch(fit, self._fleet, registry).ended,
         ]  # fmt: skip
-        listeners += [self._requests.write] if logging.getLogger("kvgate.request").isEnabledFor(logging.INFO) else []
-        listeners += [self._l2.storage.ended] if self._l2 else []
         self._traffic = TrafficLog(config.traffic_log, registry) if config.traffic_log else None
         listeners += [self._traffic.add] if self._traffic else []
         self.tracing = tracing(config.tracing)

@@ -7,7 +7,9 @@ from itertools import islice
 
 import msgspec
 
-from gateway.relay.record import Ended, Record
+from gateway.log_line import LogLine, is_of, read
+from gateway.relay.record import Record
+from routing.decision import Candidate
 
 CANDIDATES = 32_768
 """that the records of a ring have in all; some 16 MB"""
@@ -17,17 +19,31 @@ _BEST = 12
 """candidates that are kept of those"""
 
 
-class DecisionRing:
-    """The last `size` records, in order and by request id, or as many of them as have `CANDIDATES` in all.
+class Kept(msgspec.Struct, frozen=True, gc=False):
+    """What is kept of a record: its line, and what the line leaves out."""
 
-    Of one id the last record is found.
-    """
+    line: bytes
+    at: float
+    """when it ended, seconds since the epoch"""
+    prompt_tokens: int
+    """as the gateway counted them; 0 where it did not"""
+    among: int
+    """candidates that there were; only the best of them may have been left"""
+    candidates: Sequence[Candidate]
+
+    def read(self) -> tuple[LogLine, Candidate]:
+        """What the line says, and the candidate that was chosen."""
+        line = read(self.line)
+        return line, next(one for one in self.candidates if one.engine == (line.replica, line.engine))
+
+
+class DecisionRing:
+    """The last `size` records, in order, or as many of them as have `CANDIDATES` in all."""
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._records: deque[Record] = deque()
-        self._by_id: dict[str, Record] = {}
-        self._kept: dict[str, Record] = {}
+        self._records: deque[Kept] = deque()
+        self._listed: dict[str, Kept] = {}
         self._candidates = 0
         self._added = 0
 
@@ -36,43 +52,36 @@ class DecisionRing:
         """Records taken in since the start."""
         return self._added
 
-    def add(self, ended: Ended) -> None:
+    def add(self, record: Record, line: bytes) -> None:
         """Take in a request that is over; the oldest makes room."""
-        record = ended.record
-        records = self._records
+        decision, records = record.decision, self._records
         self._candidates += record.among
         while records and (len(records) >= self._size or self._candidates > CANDIDATES):
-            oldest = records.popleft()
-            self._candidates -= oldest.among
-            if self._by_id.get(oldest.id) is oldest:
-                del self._by_id[oldest.id]
-        records.append(record)
-        self._by_id[record.id] = record
+            self._candidates -= records.popleft().among
+        records.append(Kept(line, record.at, decision.prompt_tokens, record.among, decision.candidates))
         self._added += 1
 
-    def recent(self, limit: int) -> Sequence[Record]:
+    def recent(self, limit: int) -> Sequence[Kept]:
         """The last ones, newest first."""
         return list(islice(reversed(self._records), limit))
 
-    def keep(self, record: Record) -> Record:
-        """Somebody sees it listed and may ask for it when it has long made room. Returns what is kept of it."""
-        kept = self._kept.get(record.id)
-        if kept is None or kept.at != record.at:
-            kept = self._kept[record.id] = _with_the_best(record)
-            if len(self._kept) > _LISTED:
-                del self._kept[next(iter(self._kept))]
+    def keep(self, kept: Kept) -> Kept:
+        """Somebody sees it listed and may ask for it when it has long made room. Returns what is kept of it then."""
+        line, chosen = kept.read()
+        listed = self._listed.get(line.id)
+        if listed is None or listed.line != kept.line:
+            listed = self._listed[line.id] = _with_the_best(kept, chosen)
+            if len(self._listed) > _LISTED:
+                del self._listed[next(iter(self._listed))]
+        return listed
+
+    def get(self, id: str) -> Kept | None:
+        """What is kept of a request, the last one of this id."""
+        return next((kept for kept in reversed(self._records) if is_of(id, kept.line)), None) or self._listed.get(id)
+
+
+def _with_the_best(kept: Kept, chosen: Candidate) -> Kept:
+    if kept.among <= _BEST:
         return kept
-
-    def get(self, id: str) -> Record | None:
-        """The record of a request, while it is held."""
-        return self._by_id.get(id) or self._kept.get(id)
-
-
-def _with_the_best(record: Record) -> Record:
-    decision = record.decision
-    if record.among <= _BEST:
-        return record
-    best = nsmallest(_BEST, decision.candidates, key=lambda candidate: candidate.prediction.cost)
-    chosen = [candidate for candidate in decision.candidates if candidate.engine == decision.engine]
-    kept = [*best, *(one for one in chosen if one not in best)]
-    return msgspec.structs.replace(record, decision=decision._replace(candidates=kept))
+    best = nsmallest(_BEST, kept.candidates, key=lambda candidate: candidate.prediction.cost)
+    return msgspec.structs.replace(kept, candidates=[*best, *([] if chosen in best else [chosen])])

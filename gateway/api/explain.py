@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from gateway.decisions import Kept
 from gateway.reading import Reading
-from gateway.relay.record import Record
 from routing.cost import UNPREDICTED
 from routing.decision import Candidate
 
@@ -29,40 +29,39 @@ def explanation(
     }
 
 
-def summary(record: Record) -> Mapping[str, object]:
+def summary(kept: Kept) -> Mapping[str, object]:
     """A decision and what came of it, without the candidates."""
-    decision, usage = record.decision, record.usage
-    chosen = next(candidate for candidate in decision.candidates if candidate.engine == decision.engine)
+    line, chosen = kept.read()
     return {
-        "id": record.id,
-        "at": round(record.at, 3),
-        "endpoint": record.path,
-        "model": record.model,
-        "policy": decision.policy,
-        "replica": decision.engine.replica,
-        "engine": decision.engine.rank,
-        "reason": decision.reason,
-        "prompt_tokens": decision.prompt_tokens or (usage.prompt_tokens if usage else None),
+        "id": line.id,
+        "at": round(kept.at, 3),
+        "endpoint": line.path,
+        "model": line.model,
+        "policy": line.policy,
+        "replica": line.replica,
+        "engine": line.engine,
+        "reason": line.reason,
+        "prompt_tokens": kept.prompt_tokens or line.prompt,
         "predicted": {
-            "cached_tokens": decision.cached_tokens,
-            "ttft_ms": None if decision.prediction is UNPREDICTED else round(decision.prediction.ttft * _MS, 3),
+            "cached_tokens": line.predicted,
+            "ttft_ms": None if chosen.prediction is UNPREDICTED else round(chosen.prediction.ttft * _MS, 3),
         },
-        "runner_up": _runner_up(decision.candidates, chosen),
+        "runner_up": _runner_up(kept.candidates, chosen),
         "outcome": {
-            "status": record.status,
-            "ending": record.how,
-            "prompt_tokens": usage.prompt_tokens if usage else None,
-            "cached_tokens": usage.cached_tokens if usage else None,
-            "ttft_ms": None if record.ttft is None else round(record.ttft * _MS, 3),
-            "duration_ms": round(record.duration * _MS, 3),
+            "status": line.status,
+            "ending": line.outcome,
+            "prompt_tokens": line.prompt,
+            "cached_tokens": line.cached,
+            "ttft_ms": None if line.ttft is None else round(line.ttft * _MS, 3),
+            "duration_ms": round(line.duration * _MS, 3),
         },
     }
 
 
-def told(record: Record) -> Mapping[str, object]:
+def told(kept: Kept) -> Mapping[str, object]:
     """A decision with its candidates, best first, as it was when it was made. among: how many there were."""
-    candidates = [_candidate(candidate) for candidate in _ranked(record.decision.candidates)]
-    return {**summary(record), "among": record.among, "candidates": candidates}
+    candidates = [_candidate(candidate) for candidate in _ranked(kept.candidates)]
+    return {**summary(kept), "among": kept.among, "candidates": candidates}
 
 
 def _ranked(candidates: Sequence[Candidate]) -> Sequence[Candidate]:

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 from gateway.config import Config
 from gateway.decisions import DecisionRing
 from gateway.fleet.membership import Membership
+from gateway.log_line import Taker
 from gateway.page.comparison import losses, shadow
 from gateway.page.routes import routes
 from gateway.page.snapshot import Snapshots
@@ -58,8 +59,8 @@ class PageParts:
         snapshots = Snapshots(
             config, degraded, fleet, health, index, membership.streams, more, traffic, decisions, monotonic
         )
-        self.listeners: Sequence[Callable[[Ended], None]] = (
-            (traffic.add, decisions.add) if page.decisions else (traffic.add,)
-        )
+        self.ended: Callable[[Ended], None] = traffic.add
         """for `Accounts`"""
+        self.takers: Sequence[Taker] = (decisions.add,) if page.decisions else ()
+        """for `LogLines`"""
         self.router: APIRouter = routes(snapshots, decisions, set_policy if page.policy_switch else None, stopping)

@@ -42,14 +42,14 @@ def routes(
 
     @router.get("/decisions", summary="The last decisions, newest first, and what came of them")
     async def recent(limit: int = 50) -> list[dict[str, object]]:
-        return [dict(summary(record)) for record in decisions.recent(max(0, limit))]
+        return [dict(summary(kept)) for kept in decisions.recent(max(0, limit))]
 
     @router.get("/decisions/{id}", summary="One decision with every candidate, by request id")
     async def one(id: str) -> dict[str, object]:
-        record = decisions.get(id)
-        if record is None:
+        kept = decisions.get(id)
+        if kept is None:
             raise HTTPException(404, f"no decision of a request {id!r} is held; the last ones are at /decisions")
-        return dict(told(record))
+        return dict(told(kept))
 
     @router.get("/live", summary="The fleet and its traffic, as server-sent events, one a second")
     async def live() -> StreamingResponse:

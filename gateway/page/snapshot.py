@@ -58,7 +58,7 @@ class Snapshots:
         self._made = b""
         self._making = asyncio.Lock()
         self._slices: Mapping[float, msgspec.Raw] = {}
-        self._summaries: Mapping[tuple[float, str], msgspec.Raw] = {}
+        self._summaries: Mapping[bytes, msgspec.Raw] = {}
 
     async def current(self) -> bytes:
         """The document as it is now, at most a second old. The loop does its other work between the parts of it."""
@@ -90,11 +90,11 @@ class Snapshots:
     async def _recent(self) -> Sequence[msgspec.Raw]:
         """The last decisions; what is over does not change any more."""
         summaries = {}
-        for record in self._decisions.recent(_DECISIONS):
-            key = record.at, record.id
-            if key not in self._summaries:
+        for kept in self._decisions.recent(_DECISIONS):
+            line = kept.line
+            if line not in self._summaries:
                 await asyncio.sleep(0)
-            summaries[key] = self._summaries.get(key) or _encoded(summary(self._decisions.keep(record)))
+            summaries[line] = self._summaries.get(line) or _encoded(summary(self._decisions.keep(kept)))
         self._summaries = summaries
         return list(summaries.values())
 

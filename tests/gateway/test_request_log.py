@@ -4,6 +4,7 @@ import json
 from endings import candidate, decision, ended
 from gateway_here import until
 
+from gateway.log_line import LogLines
 from gateway.relay.usage import Usage
 from gateway.request_log import RequestLog
 
@@ -14,14 +15,15 @@ FIELDS = {
 
 
 async def written(form: str) -> str:
-    stream = io.StringIO()
+    stream = io.BytesIO()
     log = RequestLog(stream, form)
+    lines = LogLines([log.write])
     chosen = decision(candidate("one", l0=64), predicted=48)
-    log.write(ended(id="r1", body=b'{"prompt": "secret"}', chosen=chosen, usage=Usage(100, 7, 48), tenant="team-a"))
-    log.write(ended(id="r2", status=500, how="engine_error", ttft=None))
+    lines.ended(ended(id="r1", body=b'{"prompt": "secret"}', chosen=chosen, usage=Usage(100, 7, 48), tenant="team-a"))
+    lines.ended(ended(id="r2", status=500, how="engine_error", ttft=None))
     assert not stream.getvalue()  # held, to be written together
     log.flush()
-    return stream.getvalue()
+    return stream.getvalue().decode()
 
 
 async def test_a_request_is_one_line_of_json_with_all_that_is_known_and_no_text() -> None:
@@ -49,6 +51,6 @@ async def test_the_line_for_people_has_the_same() -> None:
 
 
 async def test_a_line_is_written_without_being_asked_for() -> None:
-    stream = io.StringIO()
-    RequestLog(stream, "json").write(ended(id="a"))
+    stream = io.BytesIO()
+    LogLines([RequestLog(stream, "json").write]).ended(ended(id="a"))
     await until(stream.getvalue, "it is written")
