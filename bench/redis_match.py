@@ -1,15 +1,18 @@
 """What it takes to ask the index in Redis who holds how long a prefix.
 
-Prints a JSON line for each length of chain, number of clients and kind of holders: `few`, four engines hold it, and
-`all`, every engine holds it to a depth of its own. Clients are requests of one gateway: coroutines of one process, on
-its event loop and its connections, each of which asks again when it has its answer. `client_us` and `server_us` are the
-CPU time of a match on either side: how often one gateway can ask, and how often all of them together.
+Prints a JSON line for each length of chain, number of clients, kind of holders and of asking. Holders: `few`, four
+engines hold it, and `all`, every engine holds it to a depth of its own. Asked: `again`, of a gateway that remembers
+where along these chains it found the holders to change, as it does of prompts that go on or begin like others, and
+`first`, of one that does not. Clients are requests of one gateway: coroutines of one process, on its event loop and its
+connections, each of which asks again when it has its answer. `client_us` and `server_us` are the CPU time of a match on
+either side: how often one gateway can ask, and how often all of them together.
 """
 
 import asyncio
 import json
 import time
 from collections.abc import Sequence
+from itertools import product
 from random import Random
 from statistics import median
 
@@ -31,7 +34,7 @@ from routing.types import BlockHash, EngineId, Namespace, ReplicaId, Tier
 REPLICAS = 64
 LENGTHS = (500, 2_000, 8_000)
 CLIENTS = (1, 16)
-SECONDS = 3.0
+SECONDS = 2.0
 CHAINS = 8
 """that clients ask for in turn"""
 SPACE = Namespace("bench", 16)
@@ -61,15 +64,15 @@ async def spent(client: Client) -> float:
 async def measure(url: str, length: int, holders: str) -> None:
     async with connect(IndexConfig(redis_url=url)) as client, asyncio.TaskGroup() as group:
         await client.flushall()
-        index = RedisIndex(client, "bench:")
-        chains = await fill(index, Random(length), length, 4 if holders == "few" else REPLICAS)
+        indexes = {"first": RedisIndex(client, "bench:", remembered=0), "again": RedisIndex(client, "bench:")}
+        chains = await fill(indexes["first"], Random(length), length, 4 if holders == "few" else REPLICAS)
         nothing = PrefixIndex()
-        lookup = Lookup(index, Health(time.monotonic), 10.0, group.create_task, nothing.match)
-        for clients in CLIENTS:
+        for clients, (asked, index) in product(CLIENTS, indexes.items()):
+            lookup = Lookup(index, Health(time.monotonic), 10.0, group.create_task, nothing.match)
             times: list[float] = []
             end = time.perf_counter() + SECONDS
 
-            async def ask(number: int, times: list[float] = times, end: float = end) -> None:
+            async def ask(number: int, lookup: Lookup = lookup, times: list[float] = times, end: float = end) -> None:
                 turn = number
                 while (started := time.perf_counter()) < end:
                     turn += 1
@@ -87,6 +90,7 @@ async def measure(url: str, length: int, holders: str) -> None:
                 "replicas": REPLICAS,
                 "clients": clients,
                 "holders": holders,
+                "asked": asked,
                 "p50_ms": round(median(times) * 1000, 3),
                 "matches_per_s": round(len(times) / took),
                 "client_us": round(client_seconds / len(times) * 1e6),

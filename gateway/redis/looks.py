@@ -5,21 +5,24 @@ and there, then closer between two blocks that were found to have different hold
 its blocks are never asked for.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from gateway.redis.guesses import STRETCH, Guesses
 from routing.prefixes import BITS, prefix_matches
 from routing.types import BlockHash, EngineId, PrefixMatch
 
 LINEAR = 128
 """blocks of chains that are looked at block by block"""
-STRIDES = (64, 8, 1)
-"""blocks from one to the next in each look at other chains"""
+STRIDES = (8, 1)
+"""blocks from one to the next in the looks at other chains that come after the first, in which they are `STRETCH`"""
 
+Found = Mapping[EngineId, PrefixMatch]
+"""how long a prefix each engine holds; those that hold nothing are absent"""
 Bitmap = bytes | None
 """the holders of a block as they are stored, None for nobody"""
-_Apart = tuple[int, int, Bitmap, Bitmap]
-"""the indices of two blocks that are not neighbours, and their holders, which differ"""
+_Apart = tuple[int, int, Bitmap, Bitmap, Sequence[int]]
+"""the indices of two blocks that are not neighbours, their holders, which differ, and where to look between them"""
 
 
 class Table(NamedTuple):
@@ -39,58 +42,68 @@ def table_of(version: bytes, engines: Mapping[int, EngineId]) -> Table:
 class Search:
     """One chain's holders, found by a look for each stride. What changes between two counts as before or as after.
 
-    blocks: what is to be looked at; none once `found` is known: how long a prefix each engine holds, if any.
+    blocks: what is to be looked at; none once `found` is known.
     """
 
-    def __init__(self, chain: Sequence[BlockHash]) -> None:
-        self.found: Mapping[EngineId, PrefixMatch] = {}
+    def __init__(self, chain: Sequence[BlockHash], guesses: Guesses) -> None:
+        self.found: Found = {}
         self._chain = chain
-        self._strides = iter((1,) if len(chain) <= LINEAR else STRIDES)
-        self._stride = next(self._strides)
-        self.blocks = [chain[0], chain[-1], *chain[self._stride : -1 : self._stride]] if chain else []
+        self._guesses = guesses
+        self._guessed: Collection[BlockHash] = ()
+        self._strides = iter(STRIDES)
         self._table: Table | None = None
         self._runs: list[tuple[int, Bitmap]] = []
         """(index, holders) of the first block, and of those that others hold than the one before"""
         self._apart: list[_Apart] = []
+        self._first_look: Sequence[int] = range(1, len(chain) - 1)
+        if len(chain) > LINEAR:
+            self._first_look = self._here_and_there()
+        self.blocks = [chain[0], chain[-1], *map(chain.__getitem__, self._first_look)] if chain else []
 
     def saw(self, bitmaps: Iterator[Bitmap], table: Table) -> None:
         """Go on with who holds each of `blocks`, at a time when the table was this one."""
         apart, self._apart = self._apart, []
+        self.blocks = []
+        stride = next(self._strides, 1)
         if self._table is None:
             self._table, first = table, next(bitmaps)
             self._runs.append((0, first))
-            apart = [(0, len(self._chain) - 1, first, next(bitmaps))]
+            apart = [(0, len(self._chain) - 1, first, next(bitmaps), self._first_look)]
         elif self._table is not table:
             self._table = _common(self._table, table)
-        for low, high, before, after in apart:
-            for place, bitmap in zip(range(low + self._stride, high, self._stride), bitmaps, strict=False):
+        for low, high, before, after, between in apart:
+            for place, bitmap in zip(between, bitmaps, strict=False):
                 if bitmap != before:
-                    self._differ(low, place, before, bitmap)
+                    self._differ(low, place, before, bitmap, stride)
                     before = bitmap
                 low = place
             if before != after:
-                self._differ(low, high, before, after)
-        if self._apart:
-            self._look_closer()
-        else:
+                self._differ(low, high, before, after, stride)
+        if not self._apart:
             self._end(self._table)
 
-    def _differ(self, low: int, high: int, before: Bitmap, after: Bitmap) -> None:
+    def _here_and_there(self) -> Sequence[int]:
+        places = range(STRETCH, len(self._chain) - 1, STRETCH)
+        self._guessed = self._guesses.stretches(self._chain)
+        if not self._guessed:
+            return places
+        changes = self._guesses.changes(self._guessed)
+        beside = {index - before for index in changes for before in (0, 1)}
+        return sorted({*places, *beside}.difference((0, len(self._chain) - 1)))
+
+    def _differ(self, low: int, high: int, before: Bitmap, after: Bitmap, stride: int) -> None:
         if high - low == 1:
             self._runs.append((high, after))
         else:
-            self._apart.append((low, high, before, after))
-
-    def _look_closer(self) -> None:
-        stride = self._stride = next(self._strides)
-        self.blocks = []
-        for low, high, _, _ in self._apart:
+            self._apart.append((low, high, before, after, range(low + stride, high, stride)))
             self.blocks += self._chain[low + stride : high : stride]
 
     def _end(self, table: Table) -> None:
-        self.blocks = []
-        runs = [(index, int.from_bytes(bitmap or b"", "little")) for index, bitmap in sorted(self._runs)]
-        matches = prefix_matches(runs, table.taken, len(self._chain))
+        runs = sorted(self._runs)
+        if len(self._chain) > LINEAR:
+            self._guesses.found(self._chain, self._guessed, [index for index, _ in runs[1:]])
+        masks = [(index, int.from_bytes(bitmap or b"", "little")) for index, bitmap in runs]
+        matches = prefix_matches(masks, table.taken, len(self._chain))
         self.found = {table.engines[slot]: match for slot, match in matches.items()}
 
 

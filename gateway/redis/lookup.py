@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from gateway.redis.health import Health
+from gateway.redis.looks import Found
 from gateway.redis.redis_index import RedisIndex
 from gateway.redis.scripts import RedisIndexError
-from gateway.redis.seeing import Found, Seeing, Spawn
+from gateway.redis.seeing import Seeing, Spawn
 from routing.types import BlockHash, Namespace
 
 

@@ -18,10 +18,10 @@ from gateway.kv.update import Update
 from gateway.redis.connect import connect
 from gateway.redis.gossip import Gossip
 from gateway.redis.health import Health
+from gateway.redis.looks import Found
 from gateway.redis.lookup import Lookup
 from gateway.redis.ownership import Ownership
 from gateway.redis.redis_index import EngineRecord, RedisIndex
-from gateway.redis.seeing import Found
 from gateway.redis.state import SharedIndexCollector
 from routing.fleet import Fleet
 from routing.fresh import FreshRoutes

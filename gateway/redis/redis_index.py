@@ -9,7 +9,8 @@ from typing import NamedTuple, cast
 
 from redis.exceptions import RedisError
 
-from gateway.redis.looks import Search, Table, table_of
+from gateway.redis.guesses import MOST, Guesses
+from gateway.redis.looks import Found, Search, Table, table_of
 from gateway.redis.names import base, engine_id, engine_name
 from gateway.redis.reading import borrowed, read
 from gateway.redis.scripts import (
@@ -24,7 +25,7 @@ from gateway.redis.scripts import (
     run,
     translated,
 )
-from routing.types import BlockHash, EngineId, PrefixMatch
+from routing.types import BlockHash, EngineId
 
 _PAGE = 500
 _PATIENCE = 1.0
@@ -56,28 +57,33 @@ class Round(NamedTuple):
 
 
 class RedisIndex:
-    """The index of one deployment. prefix: what all its keys begin with."""
+    """The index of one deployment.
 
-    def __init__(self, client: Client, prefix: str) -> None:
+    prefix: what all its keys begin with.
+    remembered: stretches of chains in which holders changed, where the next search looks first.
+    """
+
+    def __init__(self, client: Client, prefix: str, remembered: int = MOST) -> None:
         self.client = client
         self._prefix = prefix
         self._tables: dict[str, Table] = {}
+        self._guesses = Guesses(remembered)
 
     def base(self, model: str) -> str:
         """What all keys of this model begin with."""
         return base(self._prefix, model)
 
-    async def match(self, model: str, blocks: Sequence[BlockHash]) -> Mapping[EngineId, PrefixMatch]:
+    async def match(self, model: str, blocks: Sequence[BlockHash]) -> Found:
         """How long a prefix of `blocks` each engine holds; engines that hold nothing are absent.
 
         Raises RedisIndexError.
         """
-        search = Search(blocks)
-        await self.finish(model, [search])
-        return search.found
+        (found,) = await self.matches(model, [blocks])
+        return found
 
-    async def finish(self, model: str, searches: Sequence[Search]) -> None:
-        """Let searches look until they have found what they are for, all together. Raises RedisIndexError."""
+    async def matches(self, model: str, chains: Sequence[Sequence[BlockHash]]) -> Sequence[Found]:
+        """As `match`, for chains that are searched together."""
+        searches = [Search(chain, self._guesses) for chain in chains]
         key = base(self._prefix, model)
         table = self._tables.get(key) or await self._read_table(key)
         try:
@@ -95,6 +101,7 @@ class RedisIndex:
             # The table is read the library's own way, which finds out where in a cluster the key is now.
             self._tables.pop(key, None)
             raise translated(exc) from exc
+        return [search.found for search in searches]
 
     async def _read_table(self, key: str) -> Table:
         version, *rows = await run(self.client, TABLE, key)

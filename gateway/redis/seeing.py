@@ -1,18 +1,17 @@
 """Searches of many requests, carried to Redis some at a time."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
 from redis.exceptions import ConnectionError
 
 from gateway.redis.health import Health
-from gateway.redis.looks import Search
+from gateway.redis.looks import Found
 from gateway.redis.redis_index import RedisIndex
 from gateway.redis.scripts import RedisIndexError
-from routing.types import BlockHash, EngineId, PrefixMatch
+from routing.types import BlockHash
 
-Found = Mapping[EngineId, PrefixMatch]
 Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 _MOST = 16
@@ -22,7 +21,7 @@ _TOGETHER = 2
 
 
 class _Question(NamedTuple):
-    search: Search
+    chain: Sequence[BlockHash]
     answer: "asyncio.Future[Found]"
 
 
@@ -47,7 +46,7 @@ class Seeing:
         if not self._waiting:
             loop.call_soon(self._send)
         answer: asyncio.Future[Found] = loop.create_future()
-        self._waiting.setdefault(model, []).append(_Question(Search(chain), answer))
+        self._waiting.setdefault(model, []).append(_Question(chain, answer))
         return answer
 
     def _send(self) -> None:
@@ -66,7 +65,7 @@ class Seeing:
         assert this is not None
         late = loop.call_later(self._deadline, self._late, this)
         try:
-            await self._index.finish(model, [question.search for question in questions])
+            found = await self._index.matches(model, [question.chain for question in questions])
         except RedisIndexError as exc:
             self._health.failed(str(exc), surely=isinstance(exc.__cause__, ConnectionError))
             for question in questions:
@@ -79,9 +78,9 @@ class Seeing:
             late.cancel()
         if loop.time() < late.when():
             self._health.worked()
-        for search, answer in questions:
-            if not answer.done():
-                answer.set_result(search.found)
+        for question, match in zip(questions, found, strict=True):
+            if not question.answer.done():
+                question.answer.set_result(match)
 
     def _late(self, exchange: "asyncio.Task[None]") -> None:
         self._health.failed("no answer within the deadline")

@@ -5,7 +5,8 @@ from random import Random
 
 import pytest
 
-from gateway.redis.looks import STRIDES, Search, Table, table_of
+from gateway.redis.guesses import MOST, STRETCH, Guesses
+from gateway.redis.looks import Search, Table, table_of
 from routing.prefixes import BITS
 from routing.types import BlockHash, EngineId, PrefixMatch, ReplicaId
 
@@ -19,12 +20,13 @@ class Holders:
     def __init__(self, chain: Sequence[BlockHash], depths: Sequence[int]) -> None:
         self.depths = list(depths)
         self.asked: list[int] = []
+        self.guesses = Guesses(MOST)
         self._chain = chain
         self._depth = {block: depth for depth, block in enumerate(chain)}
 
     def searched(self, between: Callable[[], Table] = lambda: TABLE) -> Search:
         """A search that is over. between: what happens before each look; returns the table of then."""
-        search = Search(self._chain)
+        search = Search(self._chain, self.guesses)
         while search.blocks:
             table = between()
             self.asked.append(len(search.blocks))
@@ -50,13 +52,48 @@ def test_every_depth_is_found_by_three_looks(length: int) -> None:
         chain = a_chain(random, length)
         holders = Holders(chain, [random.choice((0, length, random.randint(0, length))) for _ in ENGINES])
         assert holders.searched().found == holders.truth()
-        assert len(holders.asked) <= len(STRIDES)
+        assert len(holders.asked) <= 3
 
 
 def test_of_a_long_chain_with_few_holders_little_is_asked() -> None:
     holders = Holders(a_chain(Random(1), 8000), [2000, 2000, 5000])
     assert holders.searched().found == holders.truth()
-    assert sum(holders.asked) <= 8000 / STRIDES[0] + 2 + 2 * 14
+    assert sum(holders.asked) <= 8000 / STRETCH + 2 + 2 * 14
+
+
+def test_what_was_found_before_is_found_by_one_look_also_where_the_prompt_goes_on() -> None:
+    chain = a_chain(Random(4), 2100)
+    before = Holders(chain[:2000], [64, 65, 700, 700, 1999])
+    before.searched()
+    after = Holders(chain, before.depths)
+    after.guesses = before.guesses
+    assert after.searched().found == after.truth()
+    assert len(after.asked) == 1
+    assert after.asked[0] <= 2100 / STRETCH + 2 + 2 * 4
+
+
+def test_guesses_that_are_wrong_change_nothing_and_are_given_up() -> None:
+    random = Random(5)
+    chain = a_chain(random, 1500)
+    holders = Holders(chain, [0] * len(ENGINES))
+    for _ in range(200):
+        slot = random.randrange(len(ENGINES))
+        holders.depths[slot] = random.choice((0, 1500, random.randint(0, 1500)))
+        asked = len(holders.asked)
+        assert holders.searched().found == holders.truth()
+        assert len(holders.asked) <= asked + 3
+    holders.depths = [0] * len(ENGINES)
+    holders.searched()
+    holders.searched()
+    assert holders.asked[-1] == 1500 // STRETCH + 2
+
+
+def test_no_more_is_remembered_than_there_is_room_for() -> None:
+    random, guesses = Random(6), Guesses(2)
+    chains = [a_chain(random, 200) for _ in range(3)]
+    for chain in chains:
+        guesses.found(chain, (), [100, 110])
+    assert [len(guesses.stretches(chain)) for chain in chains] == [0, 1, 1]
 
 
 def test_what_changes_between_two_looks_is_told_as_it_was_or_as_it_is() -> None:
@@ -86,5 +123,5 @@ def test_whose_slot_is_another_engines_by_the_next_look_is_not_told() -> None:
 
 
 def test_an_empty_chain_is_held_by_nobody() -> None:
-    search = Search([])
+    search = Search([], Guesses(MOST))
     assert (search.blocks, search.found) == ([], {})

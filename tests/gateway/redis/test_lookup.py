@@ -12,9 +12,9 @@ from valkey_server import Valkey
 
 from gateway.redis.batch import Batch
 from gateway.redis.health import FAILURES, Health
+from gateway.redis.looks import Found
 from gateway.redis.lookup import Lookup
 from gateway.redis.redis_index import RedisIndex
-from gateway.redis.seeing import Found
 from gateway.redis.tenure import acquire
 from routing.changes import Put
 from routing.types import BlockHash, Namespace, PrefixMatch, Tier
