@@ -1,3 +1,8 @@
+from math import inf
+from random import Random
+
+import pytest
+
 from routing.fresh import FreshRoutes
 from routing.types import BlockHash, EngineId, ReplicaId
 
@@ -121,3 +126,32 @@ def test_the_end_of_a_prompt_is_forgotten_with_its_credit() -> None:
     fresh.withdraw(A, CHAIN[:4])
     fresh.credit(A, CHAIN)
     assert fresh.extend_to_an_end(A, CHAIN[:4], 0, now=10.0) == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_each_block_is_credited_as_long_as_its_latest_prompt_says_however_prompts_part(seed: int) -> None:
+    random = Random(seed)
+    fresh, until = FreshRoutes(2.0), dict[BlockHash, float]()
+    prompts = [[*CHAIN[:part], *(BlockHash(100 * part + number) for number in range(8))] for part in range(6)]
+    for step in range(120):
+        now, prompt = step / 4, random.choice(prompts)
+        match random.choice(("credit", "began", "settle", "withdraw")):
+            case "credit":
+                fresh.credit(A, prompt)
+                until |= dict.fromkeys(prompt, inf)
+            case "began":
+                fresh.began(A, prompt, now)
+                until = {block: time for block, time in until.items() if time > now}
+                if until:
+                    until |= dict.fromkeys(prompt, now + 2.0)
+            case "settle":
+                some = prompt[random.randrange(len(prompt)) :][: random.randint(1, 4)]
+                fresh.settle(A, some)
+                until = {block: time for block, time in until.items() if block not in some or time == inf}
+            case "withdraw" if random.random() < 0.2:
+                fresh.withdraw(A, prompt)
+                until = {block: time for block, time in until.items() if block not in prompt}
+        for asked in prompts:
+            for depth in range(len(asked)):
+                reached = next((at for at in range(depth, len(asked)) if until.get(asked[at], 0.0) <= now), len(asked))
+                assert fresh.extend(A, asked, depth, now) == reached
