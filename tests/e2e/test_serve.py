@@ -89,7 +89,9 @@ async def test_replicas_come_and_go_with_the_file(tmp_path: Path) -> None:
         await eventually(moved, "the one left, the other joined")
 
 
-async def test_replicas_can_be_named_on_the_command_line(tmp_path: Path) -> None:
+async def test_replicas_can_be_named_on_the_command_line_and_the_last_request_is_logged(
+    tmp_path: Path,
+) -> None:
     async with fake_replica() as fake:
         port = free_port()
         arguments = [
@@ -105,6 +107,7 @@ async def test_replicas_can_be_named_on_the_command_line(tmp_path: Path) -> None
         ]
         async with process(arguments, f"http://127.0.0.1:{port}", "/readyz", tmp_path / "log") as gateway:
             assert await policy_of(gateway.url) == "least-loaded"
+        assert gateway.log.read_text().count('"logger":"kvgate.request"') == 1
 
 
 async def test_without_a_replica_that_answers_it_is_a_503_with_retry_after(tmp_path: Path) -> None:
