@@ -53,7 +53,7 @@ async def measure(source: str, repeats: int) -> tuple[float, float]:
         library.want(next(iter(world.fleet)).replica)
         while library.loading:
             await asyncio.sleep(0.01)
-        history = RouteHistory(100, 60.0)
+        history = RouteHistory(100, 1_000_000, 60.0)
         remote = RemoteReader(client, monotonic)
         chooser = Chooser(Config(), world.fleet, world.index, history, world.router, library, remote, executor, random)
         bodies = [json.dumps(conversation(random, tokenizer, TOKENS)).encode() for _ in range(repeats)]

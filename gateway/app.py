@@ -91,7 +91,7 @@ class Gateway:
         self._library = Library(config, self._executor, background)
         index = PrefixIndex()
         fresh = FreshRoutes(config.fresh_lifetime)
-        history = RouteHistory(config.history_blocks, config.history_lifetime)
+        history = RouteHistory(config.history_blocks, config.history_bytes, config.history_lifetime)
 
         def subscriber(deliver: Callable[[Update], None]) -> Subscriber:
             return Subscriber(asyncio.get_running_loop(), deliver, config.hash_secret.encode())

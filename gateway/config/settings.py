@@ -44,7 +44,9 @@ class Config(Section):
     fresh_lifetime: Seconds = 2.0
     """seconds after its first token that a prompt's blocks still count as held if no event speaks of them"""
     history_blocks: Annotated[int, Field(gt=0)] = 20_000
-    """blocks that prefix-aware remembers for each engine, the longest unused forgotten first; about 330 bytes each"""
+    """blocks that prefix-aware remembers for each engine, the longest unused forgotten first"""
+    history_bytes: Annotated[int, Field(gt=0)] = 536_870_912
+    """what that may take in all: of many engines each has a smaller share; 550 bytes are counted for a block"""
     history_lifetime: Seconds = 3600.0
     """seconds after its last use that prefix-aware forgets a block"""
     room_lifetime: Seconds = 600.0

@@ -26,6 +26,7 @@ MODEL = "sim"
 FRESH_LIFETIME = 2.0
 """seconds after its first token that a prompt counts as held without an event; the gateway's default"""
 HISTORY_TOKENS = 320_000
+HISTORY_BYTES = 536_870_912
 HISTORY_LIFETIME = 3600.0
 ROOM_LIFETIME = 600.0
 
@@ -48,7 +49,7 @@ class Door:
         self.policy = policy(random)
         self.index = PrefixIndex()
         self._fresh = FreshRoutes(FRESH_LIFETIME)
-        self._history = RouteHistory(HISTORY_TOKENS // block_size, HISTORY_LIFETIME)
+        self._history = RouteHistory(HISTORY_TOKENS // block_size, HISTORY_BYTES, HISTORY_LIFETIME)
         self._space = Namespace(MODEL, block_size)
         self._root = root_hash(b"", MODEL, block_size)
         self._fleet = Fleet()

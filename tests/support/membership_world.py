@@ -70,7 +70,7 @@ async def membership_world() -> AsyncIterator[World]:
                 fleet,
                 index,
                 fresh,
-                RouteHistory(100, 60.0),
+                RouteHistory(100, 1_000_000, 60.0),
                 Room(ReuseChance(), 600.0),
                 subscriber,
                 library,

@@ -54,7 +54,7 @@ async def shared_gateway(url: str, *, lease: float = 1.0) -> AsyncIterator[Share
     """Runs until left; then it gives its leases back."""
     async with Background() as background:
         loop = asyncio.get_running_loop()
-        local, history = PrefixIndex(), RouteHistory(1000, 60.0)
+        local, history = PrefixIndex(), RouteHistory(1000, 1_000_000, 60.0)
 
         def make(deliver: Callable[[Update], None]) -> Subscriber:
             return Subscriber(loop, deliver, SECRET)

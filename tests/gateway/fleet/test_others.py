@@ -16,7 +16,7 @@ class World:
     def __init__(self) -> None:
         self.now = 100.0
         self.fleet = Fleet()
-        self.fresh, self.history = FreshRoutes(2.0), RouteHistory(100, 60.0)
+        self.fresh, self.history = FreshRoutes(2.0), RouteHistory(100, 1_000_000, 60.0)
         self.others = Others(self.fleet, self.fresh, self.history, lambda: self.now)
         self.engine = self.join()
 

@@ -73,7 +73,7 @@ async def teller(settings: IndexConfig, name: str) -> AsyncIterator[Teller]:
     fleet, fresh = Fleet(), FreshRoutes(2.0)
     for number in range(2):
         fleet.join(Replica(ReplicaId(f"10.0.0.{number}:8000"), "http://x", (ModelCard("m"),)))
-    others = Others(fleet, fresh, RouteHistory(1000, 60.0), loop.time)
+    others = Others(fleet, fresh, RouteHistory(1000, 1_000_000, 60.0), loop.time)
     client = connect(settings)
 
     def under_way() -> dict[EngineId, UnderWay]:
