@@ -1,7 +1,7 @@
 """Where along chains the holders were last found to change: where to look first, never an answer."""
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from routing.types import BlockHash
 
@@ -13,28 +13,29 @@ MOST = 20_000
 class Guesses:
     """Changes by stretch of a chain, known by its first block, whose hash stands for all blocks before it too.
 
-    most: stretches that are remembered, the last ones found, each in about 250 bytes.
+    most: stretches that are remembered, each in about 250 bytes; the one first found goes first.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._changes: OrderedDict[BlockHash, list[int]] = OrderedDict()
 
-    def stretches(self, chain: Sequence[BlockHash]) -> Collection[BlockHash]:
-        """The first blocks of the chain's stretches in which there were changes."""
-        return self._changes.keys() & chain[:-1:STRETCH]
+    def of(self, chain: Sequence[BlockHash]) -> Sequence[int]:
+        """Indices of blocks that others held than the one before, in no order."""
+        stretches = self._changes.keys() & chain[:-1:STRETCH]
+        return [index for stretch in stretches for index in self._changes[stretch]]
 
-    def changes(self, stretches: Iterable[BlockHash]) -> Sequence[int]:
-        """Indices of blocks that others held than the one before."""
-        return [index for stretch in stretches for index in self._changes.get(stretch, ())]
-
-    def found(self, chain: Sequence[BlockHash], guessed: Iterable[BlockHash], changes: Sequence[int]) -> None:
-        """Remember where the changes are, and no more those that were guessed in these stretches."""
-        for stretch in guessed:
-            self._changes.pop(stretch, None)
+    def correct(self, chain: Sequence[BlockHash], guessed: Iterable[int], changes: Iterable[int]) -> None:
+        """Remember where the changes are, and no more where they were guessed to be."""
+        for index in guessed:
+            self._changes.pop(_stretch(chain, index), None)
         by_stretch: dict[BlockHash, list[int]] = {}
         for index in changes:
-            by_stretch.setdefault(chain[(index - 1) // STRETCH * STRETCH], []).append(index)
+            by_stretch.setdefault(_stretch(chain, index), []).append(index)
         self._changes.update(by_stretch)
         while len(self._changes) > self._most:
             self._changes.popitem(last=False)
+
+
+def _stretch(chain: Sequence[BlockHash], index: int) -> BlockHash:
+    return chain[(index - 1) // STRETCH * STRETCH]

@@ -5,7 +5,7 @@ and there, then closer between two blocks that were found to have different hold
 its blocks are never asked for.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gateway.redis.guesses import STRETCH, Guesses
@@ -49,7 +49,7 @@ class Search:
         self.found: Found = {}
         self._chain = chain
         self._guesses = guesses
-        self._guessed: Collection[BlockHash] = ()
+        self._guessed: list[int] = []
         self._strides = iter(STRIDES)
         self._table: Table | None = None
         self._runs: list[tuple[int, Bitmap]] = []
@@ -84,12 +84,11 @@ class Search:
 
     def _here_and_there(self) -> Sequence[int]:
         places = range(STRETCH, len(self._chain) - 1, STRETCH)
-        self._guessed = self._guesses.stretches(self._chain)
+        self._guessed = sorted(self._guesses.of(self._chain))
         if not self._guessed:
             return places
-        changes = self._guesses.changes(self._guessed)
-        beside = {index - before for index in changes for before in (0, 1)}
-        return sorted({*places, *beside}.difference((0, len(self._chain) - 1)))
+        # One that comes twice, or is an end of the chain, is asked for twice.
+        return sorted([*places, *self._guessed, *[index - 1 for index in self._guessed]])
 
     def _differ(self, low: int, high: int, before: Bitmap, after: Bitmap, stride: int) -> None:
         if high - low == 1:
@@ -100,8 +99,9 @@ class Search:
 
     def _end(self, table: Table) -> None:
         runs = sorted(self._runs)
-        if len(self._chain) > LINEAR:
-            self._guesses.found(self._chain, self._guessed, [index for index, _ in runs[1:]])
+        changes = [index for index, _ in runs[1:]]
+        if changes != self._guessed and len(self._chain) > LINEAR:
+            self._guesses.correct(self._chain, self._guessed, changes)
         masks = [(index, int.from_bytes(bitmap or b"", "little")) for index, bitmap in runs]
         matches = prefix_matches(masks, table.taken, len(self._chain))
         self.found = {table.engines[slot]: match for slot, match in matches.items()}

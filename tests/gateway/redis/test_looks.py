@@ -92,8 +92,8 @@ def test_no_more_is_remembered_than_there_is_room_for() -> None:
     random, guesses = Random(6), Guesses(2)
     chains = [a_chain(random, 200) for _ in range(3)]
     for chain in chains:
-        guesses.found(chain, (), [100, 110])
-    assert [len(guesses.stretches(chain)) for chain in chains] == [0, 1, 1]
+        guesses.correct(chain, [], [100, 110])
+    assert [guesses.of(chain) for chain in chains] == [[], [100, 110], [100, 110]]
 
 
 def test_what_changes_between_two_looks_is_told_as_it_was_or_as_it_is() -> None:
