@@ -8,8 +8,12 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Mapping, Sequence
 from math import inf
+from sys import float_info
 
 from routing.types import BlockHash, EngineId
+
+_LAST_MOMENT = float_info.max
+"""What counts then counts without end."""
 
 
 class _Credit:
@@ -104,7 +108,9 @@ class FreshRoutes:
     def credit(self, engine: EngineId, blocks: Sequence[BlockHash]) -> None:
         """A prompt of these blocks goes there."""
         if blocks:
-            self._ours.of.setdefault(engine, {}).update(dict.fromkeys(blocks, _Credit(blocks, inf)))
+            known = self.extend(engine, blocks, 0, _LAST_MOMENT)
+            credits = self._ours.of.setdefault(engine, {})
+            credits.update(dict.fromkeys(blocks[known:], _Credit(blocks, inf)))
             self._ours.ends.setdefault(engine, set()).add(blocks[-1])
 
     def began(self, engine: EngineId, blocks: Sequence[BlockHash], now: float) -> None:
