@@ -23,6 +23,9 @@ async def borrowed(client: Client, key: str) -> AsyncIterator[AbstractConnection
         node = client.get_node_from_key(key)
         assert node is not None, "a slot without its primary raises"
         connection = node.acquire_connection()
+        if connection.is_connected and await connection.can_read():
+            # Closed by the server while it was idle. What is sent opens it again, as a pool has done already.
+            await connection.disconnect()
     else:
         connection = cast(Connection, await client.connection_pool.get_connection())  # type: ignore[no-untyped-call]
     patience, connection.socket_timeout = connection.socket_timeout, None
