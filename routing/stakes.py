@@ -13,11 +13,11 @@ from routing.room import Occupancy, Room
 from routing.turns import Turns
 from routing.types import BlockHash, EngineId
 
-CROWDED = 1.3
+CROWDED = 2.0
 """What one token more than the emptiest cache holds costs, as a share of its prefill.
 
-So a shared beginning is copied to the emptiest cache once the difference between the two is about its own length. Where
-the emptiest is full, too, nothing is gained by it: what is pushed out costs the same everywhere.
+So a shared beginning is copied to the emptiest cache once the difference between the two is about two thirds of its own
+length. Where the emptiest is full, too, nothing is gained by it: what is pushed out costs the same everywhere.
 """
 TOLERATED = 0.02
 """Share of a cache by which it may be fuller than the emptiest at no cost."""

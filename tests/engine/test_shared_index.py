@@ -47,7 +47,7 @@ def test_who_survives_the_owner_of_both_replicas_knows_their_blocks_exactly(
     owner, survivor = gateways
     survivor.freeze()
     wait_until("one gateway follows both", lambda: owner.metric(OWNED) == len(replicas))
-    before, after = (Threads(gateway.url, CHATS, 1, control) for gateway in gateways)
+    before, after = (Threads(gateway.url, CHATS, "chats", control) for gateway in gateways)
     with (
         ThreadPoolExecutor(2) as clients,
         OpenAI(base_url=f"{survivor.url}/v1", api_key="none", max_retries=0, timeout=60.0) as client,

@@ -62,7 +62,7 @@ def test_the_fleets_memory_is_used_as_one(
         # The cleared event goes out with the next step; a block is stored, so that it tells its size.
         control.post(f"{replica.url}/v1/completions", json={"model": MODEL, "prompt": "x " * 40, "max_tokens": 1})
         settled(front, replica, 0)
-    threads = Threads(front.url, SHAPES[name], seed, control)
+    threads = Threads(front.url, SHAPES[name], f"{name} {in_flight} {seed}", control)
     threads.play(in_flight)
     hit, ideal = threads.hit_ratio(), threads.ideal()
     even, moved = threads.max_over_mean(len(small)), threads.moved()

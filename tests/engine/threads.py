@@ -54,7 +54,8 @@ class Threads:
 
     url: str
     shape: Shape
-    seed: int
+    seed: str
+    """of what is asked: another one for each play, or its conversations begin as earlier ones did"""
     client: httpx.Client
     turns: list[Turn] = field(default_factory=list)
 
