@@ -1,9 +1,11 @@
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
 
 import pytest
 import uvloop
 from scripted_peer import DEADLINE, Harness
+from served import App, Front
 
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -17,3 +19,23 @@ async def harness() -> AsyncIterator[Harness]:
     async with asyncio.timeout(4 * DEADLINE):
         yield made
     await made.stop()
+
+
+@pytest.fixture
+async def front() -> AsyncIterator[Callable[..., Awaitable[Front]]]:
+    fronts: list[Front] = []
+
+    async def make(app: App, **options: Any) -> Front:
+        made = Front(app, **options)
+        await made.start()
+        fronts.append(made)
+        return made
+
+    async with asyncio.timeout(4 * DEADLINE):
+        yield make
+    for made in fronts:
+        for writer in made.writers:
+            writer.close()
+        assert made.server is not None
+        made.server.close()
+        await made.quiet()
