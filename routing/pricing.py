@@ -66,15 +66,16 @@ class Pricing:
         if not matches:
             return [self._unmatched(engine, tokens, waiting_prompt, now) for engine in engines]
         standing = self._stakes.standing(engines, now)
-        views: dict[Namespace, Sequence[_Asked]] = {}
+        views: dict[Namespace, tuple[Sequence[_Asked], int]] = {}
         candidates = []
         for engine, cache, share in zip(engines, standing.caches, standing.shares, strict=True):
-            view = views.get(engine.namespace)
-            if view is None:
-                view = views[engine.namespace] = self._view(request.prompts, matches, shared, engine.namespace)
+            seen = views.get(engine.namespace)
+            if seen is None:
+                seen = views[engine.namespace] = self._view(request.prompts, matches, shared, engine.namespace)
+            view, blocks = seen
             l0, l1, l2, loading_l2, likely, new_blocks, left = self._find(engine, view, now)
             profile = self._fit.profile(engine.id)
-            stake = self._stakes.of(engine, profile, new_blocks, left, cache, share, standing)
+            stake = self._stakes.of(engine, profile, blocks, new_blocks, left, cache, share, standing)
             prediction = predict(
                 profile, engine.load, l0, l1, tokens, waiting_prompt, now, l2, loading_l2, stake, engine.capacity
             )
@@ -88,7 +89,8 @@ class Pricing:
 
     def _view(
         self, prompts: Sequence[Prompt], matches: Matches, shared: Sequence[SharedPrefix], namespace: Namespace
-    ) -> Sequence[_Asked]:
+    ) -> tuple[Sequence[_Asked], int]:
+        """Returns the prompts, and how many blocks they have together."""
         view = []
         stored = shared or [NOTHING_SHARED] * len(matches)
         for prompt, match, in_storage in zip(prompts, matches, stored, strict=True):
@@ -98,7 +100,7 @@ class Pricing:
             repeated = prompt.repeated.get(namespace, 0)
             most = reusable // namespace.block_size
             view.append(_Asked(blocks, match, reusable, most, continued, repeated, in_storage))
-        return view
+        return view, sum(len(asked.blocks) for asked in view)
 
     def _find(self, engine: Engine, view: Sequence[_Asked], now: float) -> tuple[int, int, int, float, int, int, int]:
         """What the request finds at one engine, all prompts together.

@@ -21,6 +21,12 @@ length. Where the emptiest is full, too, nothing is gained by it: what is pushed
 """
 TOLERATED = 0.02
 """Share of a cache by which it may be fuller than the emptiest at no cost."""
+FULLER = 2.0
+"""Lengths of the prompt up to which it counts how much fuller a cache is than the emptiest.
+
+So much is enough for all of the prompt to be copied there. More would only outweigh ever longer queues: everybody would
+wait for an engine that came back empty.
+"""
 WORK = 0.3
 """Seconds that a second of prefill costs those who come later, on an idle fleet where nobody waits."""
 STALLED = 0.1
@@ -76,6 +82,7 @@ class Stakes:
         self,
         engine: Engine,
         profile: Profile,
+        blocks: int,
         new_blocks: int,
         left: int,
         cache: Occupancy,
@@ -84,7 +91,7 @@ class Stakes:
     ) -> Stake:
         """What is at stake if the engine gets a prompt.
 
-        profile: how fast it is. new_blocks: those that it does not hold.
+        profile: how fast it is. blocks: the prompt's. new_blocks: those of them that it does not hold.
         left: blocks of a conversation that would be sent away from them.
         cache, share: the engine's of `standing`.
 
@@ -99,12 +106,14 @@ class Stakes:
         if capacity:
             held, _, wanted_at_end = cache
             pushed_out = new_blocks + held - capacity
-            surplus = new_blocks + (share - standing.emptiest - TOLERATED) * capacity
-            blocks = pushed_out * wanted_at_end if pushed_out > 0 else 0.0
+            fuller = (share - standing.emptiest - TOLERATED) * capacity
+            enough = FULLER * blocks
+            surplus = new_blocks + (fuller if fuller < enough else enough)
+            lost = pushed_out * wanted_at_end if pushed_out > 0 else 0.0
             if surplus > 0:
                 free = standing.free * capacity
-                blocks += CROWDED * (surplus if surplus < free else free)
-            room = blocks * engine.namespace.block_size * profile.prefill_per_token
+                lost += CROWDED * (surplus if surplus < free else free)
+            room = lost * engine.namespace.block_size * profile.prefill_per_token
         load = engine.load
         waiting = load.pending + load.others_waiting
         behind = waiting if waiting > standing.waiting else standing.waiting

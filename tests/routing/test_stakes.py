@@ -25,11 +25,12 @@ class Stake(NamedTuple):
     behind: float
 
 
-def stake(stakes: Stakes, fleet: Sequence[Engine], engine: Engine, new_blocks: int, left: int, now: float) -> Stake:
+def stake(
+    stakes: Stakes, fleet: Sequence[Engine], engine: Engine, blocks: int, new_blocks: int, left: int, now: float
+) -> Stake:
     standing, place = stakes.standing(fleet, now), fleet.index(engine)
-    return Stake(
-        *stakes.of(engine, PROFILE, new_blocks, left, standing.caches[place], standing.shares[place], standing)
-    )
+    cache, share = standing.caches[place], standing.shares[place]
+    return Stake(*stakes.of(engine, PROFILE, blocks, new_blocks, left, cache, share, standing))
 
 
 class World:
@@ -43,8 +44,8 @@ class World:
         self.room.apply(self.b.id, [Put(Tier.GPU, [BlockHash(1000 + block) for block in range(held_by_other)])], 0.0)
         self.stakes = Stakes(self.room)
 
-    def of(self, engine: Engine, new_blocks: int, left: int = 0, now: float = 1.0) -> Stake:
-        return stake(self.stakes, [self.a, self.b], engine, new_blocks, left, now)
+    def of(self, engine: Engine, new_blocks: int, left: int = 0, now: float = 1.0, blocks: int = 50) -> Stake:
+        return stake(self.stakes, [self.a, self.b], engine, blocks, new_blocks, left, now)
 
     @staticmethod
     def _joined(fleet: Fleet, name: str) -> Engine:
@@ -58,6 +59,19 @@ class World:
 def test_the_fuller_cache_costs_more_while_the_other_has_room() -> None:
     world = World(held=60)
     assert world.of(world.a, 20).room > world.of(world.b, 20).room
+
+
+def test_an_emptier_cache_is_worth_copying_a_prompt_to_however_short_it_is() -> None:
+    world = World(held=90)
+    for blocks in (1, 5, 20, 40):
+        saved = world.of(world.a, 0, blocks=blocks).room - world.of(world.b, blocks, blocks=blocks).room
+        assert saved > (1 + WORK) * blocks * world.a.namespace.block_size * PROFILE.prefill_per_token
+
+
+def test_an_engine_that_came_back_empty_is_not_worth_a_long_wait() -> None:
+    world = World(held=90)
+    of_short, of_long = (world.of(world.a, 0, blocks=blocks).room for blocks in (5, 10))
+    assert of_long == pytest.approx(2 * of_short)
 
 
 def test_where_both_are_full_neither_is_dearer() -> None:
@@ -77,7 +91,7 @@ def test_what_pushes_more_out_costs_more() -> None:
 def test_an_engine_that_does_not_tell_its_size_has_room() -> None:
     world = World(held=60)
     unsized = Engine(EngineId(ReplicaId("c"), 0), Replica(ReplicaId("c"), "http://c", (ModelCard("m"),)))
-    assert stake(world.stakes, [world.a, unsized], unsized, 20, 0, 1.0).room == 0.0
+    assert stake(world.stakes, [world.a, unsized], unsized, 50, 20, 0, 1.0).room == 0.0
 
 
 def test_work_on_an_idle_fleet_costs_others_a_share_of_itself() -> None:
