@@ -33,28 +33,38 @@ class Cuts:
     white space.
     """
 
-    def __init__(self, added_tokens: Sequence[AddedToken], *, piece: int, spaces: str) -> None:
+    def __init__(self, added_tokens: Sequence[AddedToken], *, piece: int, least: int, spaces: str) -> None:
         """piece: about how many characters without an added token stay in one piece.
+        least: how many stay in one piece although an added token comes.
         spaces: the white-space characters that may be cut off a letter or digit, perhaps none.
         """
         self._piece = piece
-        self._least = piece // 8
+        self._least = least
         self._between_words = re.compile(f"[A-Za-z0-9](?=[{spaces}])") if spaces else None
         found_first = [token for token in added_tokens if not token.normalized and token.content]
         # The longest of those that start at one place is the one that counts.
         contents = sorted((token.content for token in found_first), key=len, reverse=True)
         self._added = re.compile("|".join(map(re.escape, contents))) if contents else None
         self._no_cut_before = frozenset(token.content for token in found_first if token.lstrip or token.single_word)
+        self._apart = {content[0] for content in contents}.isdisjoint("".join(content[1:] for content in contents))
 
     def pieces(self, text: str) -> Iterator[str]:
         """The pieces of a text, in order. A longer text that starts with this one has all of them but the last."""
         start = 0
+        while start < len(text):
+            end = self._before_added(text, start)
+            yield from self._words(text, start, end)
+            start = end
+
+    def _before_added(self, text: str, start: int) -> int:
+        """Where the first added token is that a piece from `start` on ends before; the text's end if there is none."""
         if self._added is not None:
-            for found in self._added.finditer(text):
-                if found.start() > start + self._least and found.group() not in self._no_cut_before:
-                    yield from self._words(text, start, found.start())
-                    start = found.start()
-        yield from self._words(text, start, len(text))
+            least = start + self._least
+            # Where none can begin inside another, what looks like one is one, however little was read before it.
+            for found in self._added.finditer(text, least + 1 if self._apart else start):
+                if found.start() > least and found.group() not in self._no_cut_before:
+                    return found.start()
+        return len(text)
 
     def _words(self, text: str, start: int, end: int) -> Iterator[str]:
         if self._between_words is not None:
@@ -64,8 +74,7 @@ class Cuts:
                     break
                 yield text[start : found.end()]
                 start = found.end()
-        if end > start:
-            yield text[start:end]
+        yield text[start:end]
 
 
 def spaces_between_words(vocabulary: Iterable[str]) -> str:

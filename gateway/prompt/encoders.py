@@ -57,16 +57,17 @@ class HuggingFaceEncoder:
         ids: list[int] = _only(self._tokenizer.encode_batch_fast, text, add_special_tokens).ids
         return ids
 
-    def encode_parts(self, parts: Sequence[str]) -> Sequence["array[int]"]:
-        """The ids of each part of a text, for parts between which no token reaches across.
+    def encode_parts(self, parts: Sequence[str]) -> Sequence[bytes]:
+        """The ids of each part of a text, for parts between which no token reaches across, as an `array("I")` has them.
 
         Raises CannotScore for text that has no UTF-8 form.
         """
         encoding = _only(self._tokenizer.encode_batch, "".join(parts), False)
         ids = array("I", encoding.ids)
         starts = [start for start, _ in encoding.offsets]
-        ends = [bisect_left(starts, end) for end in accumulate(map(len, parts))]
-        return [ids[start:end] for start, end in pairwise([0, *ends])]
+        ends = [bisect_left(starts, end) * ids.itemsize for end in accumulate(map(len, parts))]
+        packed = ids.tobytes()
+        return [packed[start:end] for start, end in pairwise([0, *ends])]
 
 
 def _only(encode_batch: Callable[..., Sequence[Any]], text: str, add_special_tokens: bool) -> Any:

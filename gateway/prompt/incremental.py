@@ -3,7 +3,7 @@
 import random
 import sys
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from gateway.prompt.cuts import AddedToken, Cuts
 from gateway.prompt.encoders import Encoder, HuggingFaceEncoder
@@ -13,6 +13,10 @@ from gateway.prompt.words import WordEncoder
 
 PIECE = 2048
 """characters"""
+STRETCH = 8192
+"""characters whose pieces are looked up as one where all of them are known"""
+LEAST = 256
+"""characters that stay in one piece whatever they are"""
 LITTLE = 8192
 """characters: where no more are new, as in a conversation's next turn, most of their words are those of other texts"""
 WORDS_SHARE = 8
@@ -29,14 +33,19 @@ class IncrementalEncoder:
     A conversation's next turn costs the new turn, a document with another question costs the question.
     """
 
-    def __init__(self, encoder: Encoder, cuts: Cuts, *, max_bytes: int, of_little: Encoder | None = None) -> None:
-        """max_bytes: of texts and ids kept; the least recently used go first.
+    def __init__(
+        self, encoder: Encoder, cuts: Cuts, stretches: Cuts, *, max_bytes: int, of_little: Encoder | None = None
+    ) -> None:
+        """stretches: cuts texts at fewer places; what lies between is remembered as a whole too, so that of a long
+        text only the end is looked up piece by piece.
+        max_bytes: of texts and ids kept; the least recently used go first.
         of_little: gives the same ids as `encoder`, and is used where little is new.
         """
         self.name = encoder.name
         self._encoder = encoder
         self._of_little = of_little or encoder
         self._cuts = cuts
+        self._stretches = stretches
         self._known: Recent[str, array[int]] = Recent(max_bytes)
         self._before, self._after = _around(encoder)
 
@@ -50,19 +59,38 @@ class IncrementalEncoder:
 
     def encode_if(self, allowed: Callable[[int], None], text: str, add_special_tokens: bool) -> Sequence[int]:
         """As `encode`. allowed: is told how many characters are new before any of them is encoded, and may raise."""
-        pieces = [(piece, self._known.get(piece)) for piece in self._cuts.pieces(text)]
-        new = sum(len(piece) for piece, known in pieces if known is None)
-        allowed(new)
-        encoder = self._of_little if new <= LITTLE else self._encoder
+        stretches = [self._look_up(stretch) for stretch in self._stretches.pieces(text)]
+        new = {piece: None for pieces in stretches for piece, known in pieces if known is None}
+        allowed(sum(map(len, new)))
+        learned = self._learn(new)
         ids = array("I", self._before if add_special_tokens else ())
-        for piece, known in pieces:
-            if known is None:
-                known = array("I", encoder.encode(piece, False))
-                self._known.put(piece, known, sys.getsizeof(piece) + sys.getsizeof(known))
-            ids.extend(known)
+        for number, pieces in enumerate(stretches, 1):
+            start = len(ids)
+            for piece, known in pieces:
+                ids.extend(learned[piece] if known is None else known)
+            if len(pieces) > 1 and number < len(stretches):
+                self._remember("".join(piece for piece, _ in pieces), ids[start:])
         if add_special_tokens:
             ids.extend(self._after)
         return ids
+
+    def _look_up(self, stretch: str) -> Sequence[tuple[str, "array[int] | None"]]:
+        """The pieces of a stretch and what is known of them; the stretch itself where that is known."""
+        known = self._known.get(stretch)
+        if known is not None:
+            return [(stretch, known)]
+        return [(piece, self._known.get(piece)) for piece in self._cuts.pieces(stretch)]
+
+    def _learn(self, pieces: Collection[str]) -> Mapping[str, "array[int]"]:
+        """The ids of pieces that are new, remembered from now on."""
+        encoder = self._of_little if sum(map(len, pieces)) <= LITTLE else self._encoder
+        learned = {piece: array("I", encoder.encode(piece, False)) for piece in pieces}
+        for piece, ids in learned.items():
+            self._remember(piece, ids)
+        return learned
+
+    def _remember(self, text: str, ids: "array[int]") -> None:
+        self._known.put(text, ids, sys.getsizeof(text) + sys.getsizeof(ids))
 
 
 class TooMuch(Exception):
@@ -99,12 +127,15 @@ def proven_incremental(
     contents = [token.content for token in added_tokens]
     for tried in (spaces, "") if spaces else ("",):
         # Cut at every chance while proving, so that each kind of place is tried many times.
-        trial = IncrementalEncoder(encoder, Cuts(added_tokens, piece=1, spaces=tried), max_bytes=1 << 20)
+        everywhere = Cuts(added_tokens, piece=1, least=0, spaces=tried)
+        stretches = Cuts(added_tokens, piece=16, least=16, spaces=tried)
+        trial = IncrementalEncoder(encoder, everywhere, stretches, max_bytes=1 << 20)
         if _equal(trial, encoder, contents, False) and _equal(trial, encoder, contents, True):
-            cuts = Cuts(added_tokens, piece=PIECE, spaces=tried)
+            cuts = Cuts(added_tokens, piece=PIECE, least=LEAST, spaces=tried)
+            stretches = Cuts(added_tokens, piece=STRETCH, least=STRETCH, spaces=tried)
             words = _proven_words(encoder, contents, spaces=tried, max_bytes=max_bytes // WORDS_SHARE)
             for_pieces = max_bytes - max_bytes // WORDS_SHARE if words else max_bytes
-            return IncrementalEncoder(encoder, cuts, max_bytes=for_pieces, of_little=words)
+            return IncrementalEncoder(encoder, cuts, stretches, max_bytes=for_pieces, of_little=words)
     return None
 
 

@@ -50,14 +50,12 @@ class WordEncoder:
             if 2 * sum(len(word) for word in new if len(word) > LONGEST) > len(text):
                 return self._encoder.encode(text, False)  # twice as fast as to keep apart what is not remembered
             found = self._learn(new)
-        ids = array("I")
-        ids.frombytes(b"".join(found[word] if ids is None else ids for word, ids in zip(words, known, strict=True)))
-        return ids
+        parts = [found[word] if ids is None else ids for word, ids in zip(words, known, strict=True)]
+        return array("I", b"".join(parts))
 
     def _learn(self, words: Sequence[str]) -> Mapping[str, bytes]:
         """The ids of some words of one text, in their order there."""
-        encoded = self._encoder.encode_parts(words)
-        found = {word: ids.tobytes() for word, ids in zip(words, encoded, strict=True)}
+        found = dict(zip(words, self._encoder.encode_parts(words), strict=True))
         self._remember({word: ids for word, ids in found.items() if len(word) <= LONGEST})
         return found
 

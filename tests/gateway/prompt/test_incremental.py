@@ -31,6 +31,11 @@ def best(tokenizer: Tokenizer) -> Any:
     return best_encoder(loaded, added_tokens(tokenizer), name="test", cache_bytes=1 << 20)
 
 
+def cuts_every(piece: int, added: Sequence[cuts.AddedToken] = ()) -> tuple[Cuts, Cuts]:
+    """Pieces of about that many characters, and stretches of four pieces."""
+    return Cuts(added, piece=piece, least=piece // 8, spaces=" "), Cuts(added, piece=4 * piece, least=0, spaces=" ")
+
+
 @dataclass(frozen=True)
 class Family:
     encoder: Encoder
@@ -50,6 +55,14 @@ def test_ids_are_those_of_hugging_face(family: Family, add_special_tokens: bool)
     rng = random.Random(7)
     texts = [*random_chats(rng, family.added, 12), *hostile_texts(rng, family.added, 60), "", "a" * 10_000]
     assert first_difference(family.encoder, family.reference, texts, add_special_tokens=add_special_tokens) is None
+
+
+def test_a_conversation_that_grows_has_the_tokens_of_the_whole_at_each_turn(family: Family) -> None:
+    rng = random.Random(8)
+    text = ""
+    for turn in hostile_texts(rng, family.added, 12):
+        text += f"{rng.choice(family.added)}user\n{turn}{'and so on ' * rng.randint(0, 500)}{turn}"
+        assert list(family.encoder.encode(text, False)) == list(family.reference.encode(text, False))
 
 
 def test_texts_are_encoded_piece_by_piece_where_that_is_exact(family: Family) -> None:
@@ -72,7 +85,7 @@ def test_a_longer_text_costs_only_what_is_new(family: Family) -> None:
             return family.reference.encode(text, add_special_tokens)
 
     added = [cuts.AddedToken("<|im_start|>")]
-    encoder = IncrementalEncoder(Counting(), Cuts(added, piece=50, spaces=" "), max_bytes=1 << 20)
+    encoder = IncrementalEncoder(Counting(), *cuts_every(50, added), max_bytes=1 << 20)
     first = "<|im_start|>" + "and so on " * 30 + "<|im_start|>" + "a question"
     encoder.encode(first, False)
     seen.clear()
@@ -102,7 +115,7 @@ def test_much_that_is_new_is_too_much_for_one_request_however_it_is_divided(fami
 
 
 def test_the_cache_stays_within_its_bound() -> None:
-    encoder = IncrementalEncoder(HuggingFaceEncoder(gpt2()), Cuts([], piece=50, spaces=" "), max_bytes=4096)
+    encoder = IncrementalEncoder(HuggingFaceEncoder(gpt2()), *cuts_every(50), max_bytes=4096)
     for number in range(100):
         encoder.encode(f"number {number} " * 20, False)
         assert encoder.cached_bytes <= 4096
@@ -124,5 +137,5 @@ def test_no_cut_where_a_token_reaches_across() -> None:
 
 def test_prepended_spaces_forbid_cuts_between_words() -> None:
     encoder = HuggingFaceEncoder(llama2())
-    fine = IncrementalEncoder(encoder, Cuts([], piece=1, spaces=" "), max_bytes=1 << 20)
+    fine = IncrementalEncoder(encoder, *cuts_every(1), max_bytes=1 << 20)
     assert list(fine.encode("fox fox", False)) != list(encoder.encode("fox fox", False))

@@ -1,7 +1,6 @@
 """Texts of which only the words that are new are encoded have the tokens that they have as a whole."""
 
 import random
-from array import array
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -23,7 +22,7 @@ class Watched(HuggingFaceEncoder):
         super().__init__(tokenizer)
         self.asked: list[str] = []
 
-    def encode_parts(self, parts: Sequence[str]) -> Sequence["array[int]"]:
+    def encode_parts(self, parts: Sequence[str]) -> Sequence[bytes]:
         self.asked += parts
         return super().encode_parts(parts)
 
@@ -62,7 +61,8 @@ def test_a_word_is_encoded_once(watched: Watched) -> None:
 
 def test_words_are_kept_apart_only_where_little_is_new(watched: Watched) -> None:
     words = WordEncoder(watched, spaces=" ", max_bytes=1 << 16)
-    encoder = IncrementalEncoder(watched, Cuts([], piece=2048, spaces=" "), max_bytes=1 << 20, of_little=words)
+    cuts = Cuts([], piece=2048, least=0, spaces=" ")
+    encoder = IncrementalEncoder(watched, cuts, cuts, max_bytes=1 << 20, of_little=words)
     rng = random.Random(13)
     long, turn = " ".join(made_up_words(rng, LITTLE // 3)), " ".join(made_up_words(rng, 50))
     encoder.encode(long, False)
