@@ -114,9 +114,11 @@ class Chooser:
         """Whether the engine gets the ids along: it is set so, and they have been right so far."""
         return model not in self._miscounted and self._config.sends_token_ids(model)
 
-    def miscounted(self, model: str) -> None:
-        """The engine counted another number of tokens: its ids are not ours."""
+    def miscounted(self, model: str) -> bool:
+        """The engine counted another number of tokens: its ids are not ours. Returns whether that is news."""
+        news = model not in self._miscounted
         self._miscounted.add(model)
+        return news
 
     def policy(self, model: str | None, wanted: str | None = None) -> Policy:
         """The policy for a model; `wanted`, a request's own wish, where that is allowed.
@@ -145,8 +147,8 @@ class Chooser:
             return chain(await self._remote.read(replica.url, endpoint, document(raw)))
         if len(raw) <= (_AT_ONCE_BYTES_OF_TALKS if endpoint in _TALKS else _AT_ONCE_BYTES):
             with suppress(TooMuch):
-                return read(reader.at_once(), endpoint, raw, chain)
-        reading = partial(read, reader, endpoint, raw, chain)
+                return read(reader.read_at_once, endpoint, raw, chain)
+        reading = partial(read, reader.read, endpoint, raw, chain)
         return await asyncio.get_running_loop().run_in_executor(self._executor, reading)
 
     def reads_for(self, policy: Policy) -> Policy:

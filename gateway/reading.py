@@ -1,12 +1,11 @@
 """What a request's body says to the choice: its prompts as token ids and blocks."""
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 
 import msgspec
 
 from gateway.api.parse import document
 from gateway.chains import Chains
-from gateway.prompt.reader import PromptReader
 from gateway.prompt.result import EncodedPrompts, Reason, Unscored
 from routing.blocks import repeats
 from routing.decision import Prompt, RouteRequest
@@ -25,11 +24,17 @@ class Reading(msgspec.Struct, frozen=True):
     """the request's `cache_salt`"""
 
 
+Encoded = EncodedPrompts | Unscored
+
+
 def read(
-    reader: PromptReader, endpoint: str, raw: bytes, chain: Callable[[EncodedPrompts | Unscored], Reading]
+    encode: Callable[[str, Mapping[str, object]], Encoded],
+    endpoint: str,
+    raw: bytes,
+    chain: Callable[[Encoded], Reading],
 ) -> Reading:
-    """Read a body and go on with `chain`."""
-    return chain(reader.read(endpoint, document(raw)))
+    """Read a body and go on with `chain`. encode: `PromptReader.read`, or `read_at_once`."""
+    return chain(encode(endpoint, document(raw)))
 
 
 def chained(
@@ -37,7 +42,7 @@ def chained(
     root: Callable[..., BlockHash],
     namespaces: Set[Namespace],
     chains: Chains,
-    encoded: EncodedPrompts | Unscored,
+    encoded: Encoded,
 ) -> Reading:
     """Hash the blocks of each prompt, once for each namespace.
 

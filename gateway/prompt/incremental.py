@@ -98,12 +98,17 @@ class TooMuch(Exception):
 
 
 class AtOnce:
-    """An encoder for one request that takes a few milliseconds in all, or raises TooMuch."""
+    """An encoder for one thread: from one `begin` to the next it takes a few milliseconds in all, or raises TooMuch."""
 
     def __init__(self, encoder: Encoder) -> None:
         self.name = encoder.name
         self._encoder = encoder
-        self._left = AT_ONCE.get(encoder.name, _AT_ONCE_SLOW)
+        self._most = AT_ONCE.get(encoder.name, _AT_ONCE_SLOW)
+        self._left = self._most
+
+    def begin(self) -> None:
+        """Another request comes."""
+        self._left = self._most
 
     def encode(self, text: str, add_special_tokens: bool) -> Sequence[int]:
         if isinstance(self._encoder, IncrementalEncoder):

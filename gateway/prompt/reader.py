@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -56,14 +57,20 @@ class PromptReader:
             **dict.fromkeys(("/rerank", "/v1/rerank", "/v2/rerank"), pooling.rerank),
         }
 
-    def at_once(self) -> "PromptReader":
-        """For one request: `read` takes a few milliseconds, or raises TooMuch where much of the prompt is new."""
-        hasty = copy.copy(self)
-        tokenizer = replace(self._tokenizer, encoder=AtOnce(self._tokenizer.encoder))
+    def read_at_once(self, endpoint: str, body: Mapping[str, Any]) -> EncodedPrompts | Unscored:
+        """As `read`, but raises TooMuch where that would take more than a few milliseconds. For one thread."""
+        encoder, hasty = self._hasty
+        encoder.begin()
+        return hasty.read(endpoint, body)
+
+    @cached_property
+    def _hasty(self) -> tuple[AtOnce, "PromptReader"]:
+        encoder = AtOnce(self._tokenizer.encoder)
+        hasty, tokenizer = copy.copy(self), replace(self._tokenizer, encoder=encoder)
         hasty._tokenizer = tokenizer
         hasty._chat, hasty._pooling = self._chat.with_tokenizer(tokenizer), self._pooling.with_tokenizer(tokenizer)
         hasty._readers = hasty._by_endpoint()
-        return hasty
+        return encoder, hasty
 
     def read(self, endpoint: str, body: Mapping[str, Any]) -> EncodedPrompts | Unscored:
         """The prompts of one request.

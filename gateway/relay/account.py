@@ -35,7 +35,7 @@ class Accounts:
     So what is counted here is not fetched into the processor's caches anew for each of them.
 
     on_miscount: called with the model of a prompt that the engine counted otherwise than the gateway: their tokens
-    differ, so what is predicted for it can't be trusted.
+    differ, so what is predicted for it can't be trusted. Returns whether that is news, and goes to the log.
     listeners: called with each request that ended, in their order; they must be quick and must not raise.
     clock: seconds since the epoch.
     """
@@ -43,7 +43,7 @@ class Accounts:
     def __init__(
         self,
         metrics: Metrics,
-        on_miscount: Callable[[str], None],
+        on_miscount: Callable[[str], bool],
         listeners: Sequence[Callable[[Ended], None]] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -112,11 +112,11 @@ class Accounts:
             return
         if decision.prompt_tokens != usage.prompt_tokens:
             self._metrics.miscounted.labels(inbound.model).inc()
-            self._on_miscount(inbound.model)
-            logger.error(
-                "model %s: a prompt has %d tokens, not %d: tokenizer, template or settings differ from the engine's",
-                inbound.model, usage.prompt_tokens, decision.prompt_tokens,
-            )  # fmt: skip
+            if self._on_miscount(inbound.model):
+                logger.error(
+                    "model %s: a prompt has %d tokens, not %d: tokenizer, template or settings are not the engine's",
+                    inbound.model, usage.prompt_tokens, decision.prompt_tokens,
+                )  # fmt: skip
         if usage.cached_tokens is None or not inbound.single:
             return
         error = predicted - usage.cached_tokens

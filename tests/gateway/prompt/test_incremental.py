@@ -109,6 +109,8 @@ def test_much_that_is_new_is_too_much_for_one_request_however_it_is_divided(fami
 
     with pytest.raises(TooMuch):
         encode_many()
+    at_once.begin()
+    assert at_once.encode("another request", False) == family.encoder.encode("another request", False)
     assert AtOnce(family.reference).encode("short", False) == family.reference.encode("short", False)
     with pytest.raises(TooMuch):
         AtOnce(family.reference).encode("too long " * 5000, False)

@@ -112,9 +112,9 @@ def test_a_known_prompt_is_read_at_once_and_a_new_one_is_not() -> None:
     said = [{"role": "user", "content": f"{number} words of a long talk. " * 20} for number in range(200)]
     turn = {"messages": [*said, HELLO]}
     with pytest.raises(TooMuch):
-        reader.at_once().read(CHAT, turn)
+        reader.read_at_once(CHAT, turn)
     encoded(reader, CHAT, {"messages": said})
-    assert encoded(reader.at_once(), CHAT, turn) == encoded(fresh, CHAT, turn)
+    assert reader.read_at_once(CHAT, turn) == encoded(fresh, CHAT, turn)
 
 
 def test_readers_are_shared_by_threads(reader: PromptReader) -> None:

@@ -17,7 +17,7 @@ class Books:
     def __init__(self) -> None:
         self.metrics = Metrics()
         self.heard: list[tuple[str, str]] = []
-        self.accounts = Accounts(self.metrics, print, [self._listener("first"), self._listener("second")])
+        self.accounts = Accounts(self.metrics, lambda model: True, [self._listener("first"), self._listener("second")])
 
     def end(self, id: str) -> None:
         """A request of this id ends half a second after its arrival."""
