@@ -25,7 +25,7 @@ def reader() -> PromptReader:
 
 def reading(reader: PromptReader, endpoint: str, body: dict[str, Any]) -> Reading:
     chain = partial(chained, "m", partial(root_hash, b""), frozenset({SPACE}), Chains())
-    return read(reader, endpoint, json.dumps(body).encode(), chain)
+    return read(reader.read, endpoint, json.dumps(body).encode(), chain)
 
 
 def test_of_a_prompt_with_an_image_the_tokens_before_it_are_known(reader: PromptReader) -> None:
