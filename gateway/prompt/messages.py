@@ -33,7 +33,7 @@ def as_validated(messages: object) -> object:
     """
     if not isinstance(messages, list):
         return messages
-    return [_validated(message) if isinstance(message, Mapping) else message for message in messages]
+    return [_validated(message) if isinstance(message, dict) else message for message in messages]
 
 
 def with_reasoning_renamed(messages: object) -> object:
@@ -42,7 +42,7 @@ def with_reasoning_renamed(messages: object) -> object:
         return messages
     return [
         {**message, "reasoning": message["reasoning_content"]}
-        if isinstance(message, Mapping) and "reasoning_content" in message and message.get("reasoning") is None
+        if isinstance(message, dict) and "reasoning_content" in message and message.get("reasoning") is None
         else message
         for message in messages
     ]
@@ -62,7 +62,7 @@ def for_template_without_developer(messages: Sequence[Message]) -> Sequence[Mess
 
 
 def _message(message: object, form: ContentFormat) -> Message:
-    if not isinstance(message, Mapping) or not isinstance(role := message.get("role"), str):
+    if not isinstance(message, dict) or not isinstance(role := message.get("role"), str):
         raise CannotScore(Reason.MALFORMED)
     parsed = _content(message.get("content"), role, form)
     result: Message = {"role": role, "content": parsed}

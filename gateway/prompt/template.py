@@ -1,7 +1,7 @@
 """A chat template: compiled once, and what vLLM reads off its source to decide how a conversation is put to it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -131,15 +131,24 @@ def _environment() -> jinja2.Environment:
 
 
 _DICT_ATTRIBUTES = frozenset(dir(dict))
+_LOOP_ATTRIBUTES = frozenset({"index", "index0", "revindex", "revindex0", "first", "last", "length"})
 
 
 class _Sandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
-    """Jinja's sandbox, without the exception that it raises and catches for each `message.role`."""
+    """Jinja's sandbox, without the exception that it raises and catches for each `message.role`, and without its search
+    of each `loop.index` for what could be unsafe.
+    """
+
+    def make_globals(self, d: MutableMapping[str, Any] | None) -> MutableMapping[str, Any]:
+        # They are copied at each rendering, which takes long of Jinja's own ChainMap.
+        return self.globals | dict(d or {})
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        if type(obj) is not dict or attribute in _DICT_ATTRIBUTES:
-            return super().getattr(obj, attribute)
-        return obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
+        if type(obj) is dict and attribute not in _DICT_ATTRIBUTES:
+            return obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
+        if type(obj) is jinja2.runtime.LoopContext and attribute in _LOOP_ATTRIBUTES:
+            return getattr(obj, attribute)
+        return super().getattr(obj, attribute)
 
 
 class _Generation(jinja2.ext.Extension):

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from gateway.prompt.result import CannotScore, Reason
@@ -9,6 +11,12 @@ PARTS = "{% for part in CONTENT %}{{ part.text }}{% endfor %}"
 
 def over(content: str) -> str:
     return LOOP.replace("BODY", PARTS.replace("CONTENT", content))
+
+
+def render(template: ChatTemplate, messages: list[dict[str, Any]]) -> str:
+    return template.render(
+        messages, tools=None, documents=None, add_generation_prompt=True, continue_final_message=False, arguments={}
+    )
 
 
 @pytest.mark.parametrize(
@@ -155,3 +163,11 @@ def test_a_variable_reaches_only_a_template_that_reads_it() -> None:
 )
 def test_inner_system_messages(source: str, expected: bool) -> None:
     assert refuses_inner_system(source) is expected
+
+
+def test_a_loop_tells_where_it_is() -> None:
+    asked = "{{ loop.index0 }}{{ loop.index }}{{ loop.revindex0 }}{{ loop.revindex }}{{ loop.length }}"
+    ends = "{{ 'first' if loop.first }}{{ 'last' if loop.last }}{{ loop.previtem is defined }}{{ loop.nothing }} "
+    template = ChatTemplate(LOOP.replace("BODY", asked + ends))
+    messages = [{"role": role, "content": ""} for role in ("system", "user", "assistant")]
+    assert render(template, messages) == "01233firstFalse 12123True 23013lastTrue "
