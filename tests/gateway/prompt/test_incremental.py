@@ -116,6 +116,14 @@ def test_much_that_is_new_is_too_much_for_one_request_however_it_is_divided(fami
         AtOnce(family.reference).encode("too long " * 5000, False)
 
 
+def test_what_is_encoded_sooner_than_looked_up_is_not_remembered() -> None:
+    encoder = best(qwen())
+    encoder.encode("A short question.", True)
+    assert encoder.cached_bytes == 0
+    encoder.encode("A long question. " * 1000, True)
+    assert encoder.cached_bytes > 0
+
+
 def test_the_cache_stays_within_its_bound() -> None:
     encoder = IncrementalEncoder(HuggingFaceEncoder(gpt2()), *cuts_every(50), max_bytes=4096)
     for number in range(100):
