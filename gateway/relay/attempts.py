@@ -56,39 +56,45 @@ class Attempts:
         """Returns how it ended and at which replica. Raises what the last failure was, or RoutingError, ClientGone."""
         self._budget.request()
         tried: set[ReplicaId] = set()
-        failure: UpstreamError | None = None
-        try:
-            while True:
-                try:
-                    decision = self._decide(route, found, policy, tried)
-                except NoReplicaAvailable:
-                    if failure is None:
-                        raise
-                    self._metrics.retries_refused.labels("nobody").inc()
-                    raise failure from None
-                replica = decision.engine.replica
-                if failure is None:
-                    self._decision(policy.name).observe(self._now() - inbound.arrived)
-                elif not self._budget.spend():
-                    self._metrics.retries_refused.labels("budget").inc()
-                    logger.warning("request %s is not sent again: the retry budget is spent", inbound.id)
-                    raise failure
-                else:
-                    self._metrics.retries.labels(replica).inc()
-                try:
-                    return await self._ask(inbound, decision, watch), replica
-                except UpstreamUnreachable as exc:  # nothing was done there, so another one may do it
-                    if inbound.upload is not None and inbound.upload.sent:
-                        self._metrics.retries_refused.labels("upload").inc()
-                        raise
-                    failure = exc
-                    tried.add(replica)
-                    logger.warning("replica %s: request %s was not taken: %s", replica, inbound.id, exc)
-                    if len(tried) >= self._most or (inbound.deadline is not None and self._now() >= inbound.deadline):
-                        self._metrics.retries_refused.labels("attempts").inc()
-                        raise
-        finally:
-            failure = None  # raised, it holds what ran then, and so this frame, which holds it
+        decision = self._decide(route, found, policy, tried)
+        self._decision(policy.name).observe(self._now() - inbound.arrived)
+        while True:
+            replica = decision.engine.replica
+            try:
+                return await self._ask(inbound, decision, watch), replica
+            except UpstreamUnreachable as exc:  # nothing was done there, so another one may do it
+                logger.warning("replica %s: request %s was not taken: %s", replica, inbound.id, exc)
+                tried.add(replica)
+                another = self._another(inbound, route, found, policy, tried)
+                if another is None:
+                    raise
+                decision = another
+
+    def _another(
+        self, inbound: Inbound, route: RouteRequest, found: Found, policy: Policy, tried: Set[ReplicaId]
+    ) -> Decision | None:
+        """Where a request goes that was not taken; None where it is not sent again."""
+        refused = self._refused(inbound, tried)
+        if refused is None:
+            try:
+                decision = self._decide(route, found, policy, tried)
+            except NoReplicaAvailable:
+                refused = "nobody"
+            else:
+                self._budget.spend()
+                self._metrics.retries.labels(decision.engine.replica).inc()
+                return decision
+        self._metrics.retries_refused.labels(refused).inc()
+        logger.warning("request %s is not sent again: %s", inbound.id, refused)
+        return None
+
+    def _refused(self, inbound: Inbound, tried: Set[ReplicaId]) -> str | None:
+        """Why a request may not be sent again, whoever is there: the metric's `reason`."""
+        if inbound.upload is not None and inbound.upload.sent:
+            return "upload"
+        if len(tried) >= self._most or (inbound.deadline is not None and self._now() >= inbound.deadline):
+            return "attempts"
+        return None if self._budget.left else "budget"
 
     def _decide(self, route: RouteRequest, found: Found, policy: Policy, tried: Set[ReplicaId]) -> Decision:
         now = self._now()

@@ -17,9 +17,11 @@ class RetryBudget:
         if self._left < self._reserve:
             self._left = min(self._reserve, self._left + self._share)
 
-    def spend(self) -> bool:
-        """Take one retry. Returns False where none is left."""
-        if self._left < 1.0:
-            return False
+    @property
+    def left(self) -> bool:
+        """Whether there is a retry to spend."""
+        return self._left >= 1.0
+
+    def spend(self) -> None:
+        """Take one retry, of those that are left."""
         self._left -= 1.0
-        return True

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 import httpx
 from fake_replica import FakeReplica, fake_replica
-from gateway_here import Here, gateway_here
+from gateway_here import Here, gateway_here, until
 from processes import eventually
+
+from loadtest.replica.text import TOKENIZER
 
 CHAT = "/v1/chat/completions"
 ASLEEP = 'vllm:engine_sleep_state{engine="0",sleep_state="awake"} 0.0\n'
@@ -103,6 +105,20 @@ async def test_a_retry_budget_ends_retries_and_says_so() -> None:
         assert 0 < refused <= 8
         assert await world.here.metric("kvgate_retries_refused_total") == {'{reason="budget"}': refused}
         assert sum((await world.here.metric("kvgate_retries_total")).values()) == 2
+
+
+async def test_a_replica_that_a_request_was_not_sent_to_again_is_not_expected_to_hold_it() -> None:
+    settings = {"policy": "kv-aware", "models": {"fake": {"tokenizer": str(TOKENIZER)}}}
+    async with pair(**settings, limits={"retry_share": 0, "retry_reserve": 0}) as world:
+        await until(lambda: not world.here.gateway.missing(), "the tokenizer is loaded")
+        world.one.status = world.other.status = 503
+        messages = [{"role": "user", "content": "What nobody has computed. " * 40}]
+        assert (await world.post(messages=messages)).status_code == 503
+        assert await world.here.metric("kvgate_retries_refused_total") == {'{reason="budget"}': 1.0}
+        answer = await world.here.client.post(world.here.url + "/explain", json=body(messages=messages))
+        tokens = [candidate["tokens"] for candidate in answer.json()["candidates"]]
+        assert len(tokens) == 2
+        assert [(each["l0"], each["prefill"] > 100) for each in tokens] == [(0, True)] * 2
 
 
 async def test_one_that_sleeps_or_is_paused_gets_nothing_until_it_is_awake() -> None:
