@@ -156,6 +156,7 @@ class Fleet:
     def __init__(self) -> None:
         self._engines: dict[EngineId, Engine] = {}
         self._serving: dict[str, list[Engine]] = {}
+        self._namespaces: dict[str, frozenset[Namespace]] = {}
         self.unjudged: set[EngineId] = set()
         """engines whose events don't tell how much of a prompt they would find"""
 
@@ -199,6 +200,7 @@ class Fleet:
         known = self._engines.get(engine)
         if known:
             known.learn_block_size(block_size)
+            self._relist()
 
     def get(self, engine: EngineId) -> Engine | None:
         """The engine, if it is a member."""
@@ -215,7 +217,7 @@ class Fleet:
 
     def namespaces(self, model: str) -> frozenset[Namespace]:
         """The namespaces among the engines that serve this model: one, unless block sizes differ."""
-        return frozenset(engine.namespace for engine in self.serving(model))
+        return self._namespaces.get(model, frozenset())
 
     def _ids(self, replica: ReplicaId) -> list[EngineId]:
         return [id for id in self._engines if id.replica == replica]
@@ -225,3 +227,6 @@ class Fleet:
         for engine in self._engines.values():
             for card in engine.replica.cards:
                 self._serving.setdefault(card.id, []).append(engine)
+        self._namespaces = {
+            model: frozenset(engine.namespace for engine in engines) for model, engines in self._serving.items()
+        }

@@ -19,10 +19,13 @@ class Turns:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._followed: OrderedDict[BlockHash, BlockHash | None] = OrderedDict()
+        self._asked: tuple[Sequence[BlockHash], int | None] = ((), None)
+        """the prompt looked at last and its `_last_end`, until one is recorded: mostly that one"""
 
     def continued(self, blocks: Sequence[BlockHash]) -> int:
         """How many leading blocks of this prompt are a whole earlier one that it alone continues; 0 for none."""
         end = self._last_end(blocks)
+        self._asked = blocks, end
         if end is None:
             return 0
         return end + 1 if self._followed[blocks[end]] in (None, blocks[end + 1]) else 0
@@ -32,7 +35,10 @@ class Turns:
         if not blocks:
             return
         followed = self._followed
-        end = self._last_end(blocks)
+        asked, end = self._asked
+        if asked is not blocks:
+            end = self._last_end(blocks)
+        self._asked = (), None
         if end is not None and followed[blocks[end]] is None:
             followed[blocks[end]] = blocks[end + 1]
         followed.setdefault(blocks[-1], None)
