@@ -15,8 +15,9 @@ PIECE = 2048
 """characters"""
 STRETCH = 8192
 """characters whose pieces are looked up as one where all of them are known"""
-LEAST = 256
-"""characters that stay in one piece whatever they are"""
+LEAST = {"fastokens": 1024}
+"""characters that stay in one piece whatever they are, by encoder: half as many are encoded again with each turn"""
+_LEAST_SLOW = 256
 LITTLE = 8192
 """characters: where no more are new, as in a conversation's next turn, most of their words are those of other texts"""
 WORDS_SHARE = 8
@@ -27,6 +28,9 @@ PROOF_TEXTS = 300
 AT_ONCE = {"fastokens": 32_768}
 """characters that are encoded in about 2 ms, by encoder"""
 _AT_ONCE_SLOW = 2048
+
+_Ids = Sequence["array[int]"]
+"""the ids of a piece, or of each piece of a stretch"""
 
 
 class IncrementalEncoder:
@@ -49,7 +53,7 @@ class IncrementalEncoder:
         self._cuts = cuts
         self._stretches = stretches
         self._quick = QUICK.get(encoder.name, 0)
-        self._known: Recent[str, array[int]] = Recent(max_bytes)
+        self._known: Recent[str, _Ids] = Recent(max_bytes)
         self._before, self._after = _around(encoder)
 
     @property
@@ -65,38 +69,38 @@ class IncrementalEncoder:
         if len(text) <= self._quick:
             allowed(len(text))
             return self._encoder.encode(text, add_special_tokens)
-        stretches = [self._look_up(stretch) for stretch in self._stretches.pieces(text)]
-        new = {piece: None for pieces in stretches for piece, known in pieces if known is None}
+        stretches = [(stretch, self._look_up(stretch)) for stretch in self._stretches.pieces(text)]
+        new = {piece: None for _, pieces in stretches for piece, known in pieces if known is None}
         allowed(sum(map(len, new)))
         learned = self._learn(new)
         ids = array("I", self._before if add_special_tokens else ())
-        for number, pieces in enumerate(stretches, 1):
-            start = len(ids)
-            for piece, known in pieces:
-                ids.extend(learned[piece] if known is None else known)
+        for number, (stretch, pieces) in enumerate(stretches, 1):
+            parts = [part for piece, known in pieces for part in known or learned[piece]]
+            for part in parts:
+                ids.extend(part)
             if len(pieces) > 1 and number < len(stretches):
-                self._remember("".join(piece for piece, _ in pieces), ids[start:])
+                self._remember(stretch, parts)
         if add_special_tokens:
             ids.extend(self._after)
         return ids
 
-    def _look_up(self, stretch: str) -> Sequence[tuple[str, "array[int] | None"]]:
+    def _look_up(self, stretch: str) -> Sequence[tuple[str, _Ids | None]]:
         """The pieces of a stretch and what is known of them; the stretch itself where that is known."""
         known = self._known.get(stretch)
         if known is not None:
             return [(stretch, known)]
         return [(piece, self._known.get(piece)) for piece in self._cuts.pieces(stretch)]
 
-    def _learn(self, pieces: Collection[str]) -> Mapping[str, "array[int]"]:
+    def _learn(self, pieces: Collection[str]) -> Mapping[str, _Ids]:
         """The ids of pieces that are new, remembered from now on."""
         encoder = self._of_little if sum(map(len, pieces)) <= LITTLE else self._encoder
-        learned = {piece: array("I", encoder.encode(piece, False)) for piece in pieces}
+        learned = {piece: [array("I", encoder.encode(piece, False))] for piece in pieces}
         for piece, ids in learned.items():
             self._remember(piece, ids)
         return learned
 
-    def _remember(self, text: str, ids: "array[int]") -> None:
-        self._known.put(text, ids, sys.getsizeof(text) + sys.getsizeof(ids))
+    def _remember(self, text: str, ids: _Ids) -> None:
+        self._known.put(text, ids, sys.getsizeof(text) + sum(map(sys.getsizeof, ids)))
 
 
 class TooMuch(Exception):
@@ -142,7 +146,8 @@ def proven_incremental(
         stretches = Cuts(added_tokens, piece=16, least=16, spaces=tried)
         trial = IncrementalEncoder(encoder, everywhere, stretches, max_bytes=1 << 20)
         if _equal(trial, encoder, contents, False) and _equal(trial, encoder, contents, True):
-            cuts = Cuts(added_tokens, piece=PIECE, least=LEAST, spaces=tried)
+            least = LEAST.get(encoder.name, _LEAST_SLOW)
+            cuts = Cuts(added_tokens, piece=PIECE, least=least, spaces=tried)
             stretches = Cuts(added_tokens, piece=STRETCH, least=STRETCH, spaces=tried)
             words = _proven_words(encoder, contents, spaces=tried, max_bytes=max_bytes // WORDS_SHARE)
             for_pieces = max_bytes - max_bytes // WORDS_SHARE if words else max_bytes
