@@ -227,9 +227,8 @@ class Chooser:
             # With a shared index always: should it be out of reach, what was sent is what is known.
             for prompt in request.prompts:
                 self._history.record(decision.engine, prompt.chains.get(engine.namespace, ()), now)
-        if matches and by_events:
-            return decision._replace(matched=matched(engine, request.prompts, matches))
-        return decision
+        told = matched(engine, request.prompts, matches) if matches and by_events else None
+        return decision if told is None else decision._replace(matched=told)
 
     def _remembered(self, chain: Sequence[BlockHash], policy: Policy) -> Mapping[EngineId, PrefixMatch]:
         """What was sent where; to a policy that goes by events, only of engines whose events don't tell enough."""

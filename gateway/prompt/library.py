@@ -66,7 +66,8 @@ class Library:
 
     def reader(self, replica: Replica) -> PromptReader | None:
         """The reader for what this replica serves; None where there is none, none yet, or one not to be trusted."""
-        return None if replica.base.id in self._distrusted else self.untested_reader(replica)
+        served = _served(replica)
+        return None if served.model in self._distrusted else self._readers.get(served)
 
     def untested_reader(self, replica: Replica) -> PromptReader | None:
         """The reader, be it trusted or not."""
@@ -121,7 +122,8 @@ def configured(config: Config, replica: Replica) -> ModelConfig:
 
 
 def _served(replica: Replica) -> _Served:
-    return _Served(replica.base.id, replica.base.root, replica.base.max_model_len, replica.task)
+    base = replica.base
+    return _Served(base.id, base.root, base.max_model_len, replica.task)
 
 
 def read_settings(model: ModelConfig, max_model_len: int | None, task: Task | None) -> PromptSettings:

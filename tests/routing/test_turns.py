@@ -47,6 +47,16 @@ def test_a_prompt_without_a_full_block_leaves_nothing() -> None:
     assert turns.continued(()) == turns.continued(chain(1)) == 0
 
 
+def test_the_end_of_an_earlier_turn_is_found_wherever_it_is() -> None:
+    turns = Turns(100)
+    talk = chain(*range(200))
+    for length in (1, 31, 32, 33, 63, 64, 65, 66, 150):
+        turns.record(talk[:length])
+        for longer in range(length + 1, 200):
+            assert turns.continued(talk[:longer]) == length
+            assert turns.continued(talk[:length]) < length
+
+
 def test_the_oldest_are_forgotten() -> None:
     turns = Turns(2)
     for first in (10, 20, 30):
