@@ -29,8 +29,8 @@ def prefix_matches(runs: Iterable[tuple[int, int]], taken: int, length: int) -> 
             in_any ^= left
             if depth:
                 any_ends.append((left, depth))
-            if not in_any:
-                break
+        if not in_any:
+            break
     gpu_ends.append((in_gpu, length))
     any_ends.append((in_any, length))
     l0 = _by_slot(gpu_ends)
