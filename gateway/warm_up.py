@@ -58,7 +58,7 @@ class WarmUp:
         engine = self._fleet.get(decision.engine)
         count = decision.reusable_tokens
         if model is not None and engine is not None and count >= _LEAST_TOKENS:
-            end = decision.credited[count // engine.namespace.block_size - 1]
+            end = decision.credited[0][count // engine.namespace.block_size - 1]
             self._hottest.note(end, model, salt, tokens, count, self._now())
 
     async def run(self) -> None:

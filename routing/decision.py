@@ -100,8 +100,8 @@ class Decision(NamedTuple):
     candidates: Sequence[Candidate]
     l2_tokens: int = 0
     """of the held tokens, those that come from shared storage"""
-    credited: Sequence[BlockHash] = ()
-    """blocks that count as held there from now on (`fresh.FreshRoutes`)"""
+    credited: Sequence[Sequence[BlockHash]] = ()
+    """of each prompt, its blocks: they count as held there from now on (`fresh.FreshRoutes`)"""
     unheld: Sequence[BlockHash] = ()
     """of these, the ones that the engine was not known to hold"""
     reusable_tokens: int = 0

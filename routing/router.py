@@ -118,11 +118,13 @@ class Router:
 
     def withdraw(self, decision: Decision) -> None:
         """The request got no answer there, so nothing says that its blocks are, or will be, held."""
-        self._fresh.withdraw(decision.engine, decision.credited)
+        for blocks in decision.credited:
+            self._fresh.withdraw(decision.engine, blocks)
 
     def began(self, decision: Decision, now: float) -> None:
         """The request has its first token: what it computed is held, and events tell of it."""
-        self._fresh.began(decision.engine, decision.credited, now)
+        for blocks in decision.credited:
+            self._fresh.began(decision.engine, blocks, now)
 
     def _serving(self, model: str | None) -> Sequence[Engine]:
         serving = self._fleet.serving(model)
@@ -141,18 +143,18 @@ class Router:
 
     def _credit(
         self, id: EngineId, prompts: Sequence[Prompt], matches: Matches, now: float
-    ) -> tuple[Sequence[BlockHash], Sequence[BlockHash]]:
-        """Returns all blocks, and those that the engine was not known to hold."""
+    ) -> tuple[Sequence[Sequence[BlockHash]], Sequence[BlockHash]]:
+        """Returns each prompt's blocks, and of all those that the engine was not known to hold."""
         engine = self._fleet.get(id)
         assert engine is not None
-        credited: list[BlockHash] = []
+        credited: list[Sequence[BlockHash]] = []
         unheld: list[BlockHash] = []
         for prompt, match in zip(prompts, matches, strict=True):
             blocks = prompt.chains.get(engine.namespace, ())
             held = match.get(id, NOTHING_HELD).l0
-            credited += blocks
+            credited.append(blocks)
             unheld += blocks[held:]
+            self._fresh.credit(id, blocks)
             self._stakes.record(id, blocks, held, now)
             self._seen.record(blocks)
-        self._fresh.credit(id, credited)
         return credited, unheld

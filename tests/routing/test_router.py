@@ -111,6 +111,27 @@ def test_a_request_that_got_no_answer_leaves_no_credit() -> None:
     assert {c.l0 for c in world.router.candidates(request(1000), [{}], 0.1)} == {0}
 
 
+def test_each_prompt_of_a_request_is_credited_by_itself() -> None:
+    world = World()
+    world.fleet.leave(B.replica)
+    ours, last = ([BlockHash(first + number) for number in range(6)] for first in (0, 1000))
+    others = [*ours[:2], *(BlockHash(2000 + number) for number in range(4))]
+
+    def prompts(*chains: list[BlockHash]) -> RouteRequest:
+        return RouteRequest("m", tuple(Prompt(100, {SPACE: chain}) for chain in chains))
+
+    def held(chain: list[BlockHash], now: float) -> int:
+        return world.router.candidates(prompts(chain), [{}], now)[0].held
+
+    first, second = (
+        world.router.route(prompts(chain, last), [{}, {}], world.kv_aware, 0.0) for chain in (ours, others)
+    )
+    world.router.began(first, 1.0)
+    assert (held(ours, 2.9), held(others, 2.9), held(last, 2.9)) == (96, 96, 96)
+    world.router.withdraw(second)
+    assert (held(ours, 2.9), held(others, 2.9), held(last, 2.9)) == (0, 0, 0)
+
+
 def test_different_prompts_that_arrive_together_spread() -> None:
     world = World()
     first = world.router.route(request(1000), [{}], world.kv_aware, 0.0)
