@@ -97,7 +97,7 @@ async def test_a_rate_is_a_429_that_says_when() -> None:
 
 
 async def test_too_many_at_once_wait_and_too_many_waiting_are_refused() -> None:
-    admission = {"max_in_flight": 1, "queue": 1, "queue_timeout": 0.3}
+    admission = {"max_in_flight": 1, "queue": 1, "queue_timeout": 1.0}
     async with world(admission=admission) as at:
         running = asyncio.create_task(at.chat(behaviour="never answer"))
         await until(lambda: len(at.fake.requests) == 1, "the first is being answered")

@@ -60,7 +60,7 @@ async def test_requests_that_make_every_engine_fail_take_nobody_away() -> None:
 
 
 async def test_one_that_fails_where_the_other_does_not_rests_and_comes_back() -> None:
-    async with pair(ejection={"rest": 0.2}) as world:
+    async with pair(ejection={"rest": 0.5}) as world:
         world.one.status = 500
         for number in range(12):
             await world.post(number=number)
@@ -162,7 +162,7 @@ async def test_a_request_has_a_time_in_all() -> None:
 
 
 async def test_a_request_that_is_sent_again_has_no_more_time_for_it() -> None:
-    async with pair(limits={"total_timeout": 0.3, "response_timeout": 60}) as world:
+    async with pair(limits={"total_timeout": 0.6, "response_timeout": 60}) as world:
         world.one.status = 503
         for _ in range(2):
             assert (await world.post(behaviour="never answer")).status_code == 504

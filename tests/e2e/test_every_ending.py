@@ -168,7 +168,7 @@ async def test_what_breaks_off_says_so_at_every_stage(then: str) -> None:
 
 
 async def test_what_is_silent_is_a_timeout_at_every_stage() -> None:
-    limits = {"response_timeout": 0.1, "idle_timeout": 0.1}
+    limits = {"response_timeout": 0.2, "idle_timeout": 0.2}
     async with world(limits=limits, ejection={"failures": 1000}) as at:
         for name, (parts, broken) in BROKEN.items():
             expected = 504 if broken == 502 else 200

@@ -92,7 +92,7 @@ async def test_what_two_parsers_could_read_differently_is_refused() -> None:
 
 
 async def test_who_is_too_slow_is_let_go_and_counted() -> None:
-    listen = {"head_timeout": 0.1, "body_timeout": 0.1}
+    listen = {"head_timeout": 0.25, "body_timeout": 0.25}
     async with world(listen=listen) as at:
         assert await at.say() == b""
         assert (await at.say(b"POST / HTT")).startswith(b"HTTP/1.1 408 ")
@@ -104,12 +104,12 @@ async def test_who_is_too_slow_is_let_go_and_counted() -> None:
 
 
 async def test_a_body_that_keeps_coming_has_its_time() -> None:
-    async with world(listen={"body_timeout": 0.4}) as at:
+    async with world(listen={"body_timeout": 0.8}) as at:
         reader, writer = await at.connect()
         body = BODY[:-1] + b' , "pad": "' + b"x" * 100_000 + b'"}'
         writer.write(request(b"content-length: %d" % len(body), b"connection: close"))
         for start in range(0, len(body), 20_000):
-            await asyncio.sleep(0.15)
+            await asyncio.sleep(0.25)
             writer.write(body[start : start + 20_000])
         assert (await asyncio.wait_for(reader.read(), 20.0)).startswith(b"HTTP/1.1 200 ")
         writer.close()

@@ -210,7 +210,7 @@ async def test_headers_that_trickle_do_not_stretch_the_limit(harness: Harness) -
 
 
 async def test_a_body_that_stops_is_a_timeout(harness: Harness) -> None:
-    pool = await harness.pool(silence_after_the_head, Limits(read=0.05))
+    pool = await harness.pool(silence_after_the_head, Limits(read=0.2))
     response = await post(pool)
     assert await response.read() == b"hello"
     with pytest.raises(UpstreamTimeout):
@@ -220,9 +220,9 @@ async def test_a_body_that_stops_is_a_timeout(harness: Harness) -> None:
 
 
 async def test_a_slow_reader_is_not_the_replicas_fault(harness: Harness) -> None:
-    pool = await harness.pool(answering(CHUNKED + b"5\r\nhello\r\n0\r\n\r\n"), Limits(read=0.05, response=0.05))
+    pool = await harness.pool(answering(CHUNKED + b"5\r\nhello\r\n0\r\n\r\n"), Limits(read=0.2, response=0.2))
     response = await post(pool)
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0.5)
     assert await read_all(response) == b"hello"
     response.close()
     assert pool.idle == 1
