@@ -262,7 +262,7 @@ async def test_a_stream_that_breaks_off_ends_with_an_error_and_not_with_done(
 
 
 async def test_a_stream_that_stops_ends_with_a_timeout(harness: Harness) -> None:
-    pool, client = await harness.pool(hanging(STREAM + chunk(WORD)), Limits(read=0.05)), Client()
+    pool, client = await harness.pool(hanging(STREAM + chunk(WORD)), Limits(read=0.2)), Client()
     outcome = await relay_to(client, pool)
     assert json.loads(client.body.rpartition(b"data: ")[2])["error"]["code"] == 504
     assert outcome.ending is Ending.UPSTREAM_TIMEOUT
@@ -279,7 +279,7 @@ async def test_a_short_answer_that_breaks_off_can_still_be_another_answer(harnes
 
 
 async def test_a_short_answer_that_stops_can_still_be_another_answer(harness: Harness) -> None:
-    pool, client = await harness.pool(hanging(json_answer(ANSWER)[:-9]), Limits(read=0.05)), Client()
+    pool, client = await harness.pool(hanging(json_answer(ANSWER)[:-9]), Limits(read=0.2)), Client()
     with pytest.raises(UpstreamTimeout):
         await relay_to(client, pool)
     assert not client.status
