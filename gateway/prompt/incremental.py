@@ -4,6 +4,7 @@ import random
 import sys
 from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from gateway.prompt.cuts import AddedToken, Cuts
 from gateway.prompt.encoders import Encoder, HuggingFaceEncoder
@@ -15,22 +16,33 @@ PIECE = 2048
 """characters"""
 STRETCH = 8192
 """characters whose pieces are looked up as one where all of them are known"""
-LEAST = {"fastokens": 1024}
-"""characters that stay in one piece whatever they are, by encoder: half as many are encoded again with each turn"""
-_LEAST_SLOW = 256
 LITTLE = 8192
 """characters: where no more are new, as in a conversation's next turn, most of their words are those of other texts"""
 WORDS_SHARE = 8
 """one byte in so many of what may be spent is for words"""
-QUICK = {"fastokens": 2048}
-"""characters that are encoded sooner than they are looked up and remembered, by encoder"""
 PROOF_TEXTS = 300
-AT_ONCE = {"fastokens": 32_768}
-"""characters that are encoded in about 2 ms, by encoder"""
-_AT_ONCE_SLOW = 2048
 
 _Ids = Sequence["array[int]"]
 """the ids of a piece, or of each piece of a stretch"""
+
+
+class _Pace(NamedTuple):
+    """What follows from how fast an encoder is, in characters."""
+
+    quick: int
+    """encoded sooner than looked up and remembered"""
+    least: int
+    """that stay in one piece whatever they are: half as many are encoded again with each turn"""
+    at_once: int
+    """encoded in about 2 ms"""
+
+
+_PACES = {"fastokens": _Pace(quick=2048, least=1024, at_once=32_768)}
+_SLOW = _Pace(quick=0, least=256, at_once=2048)
+
+
+def _pace(encoder: Encoder) -> _Pace:
+    return _PACES.get(encoder.name, _SLOW)
 
 
 class IncrementalEncoder:
@@ -52,7 +64,7 @@ class IncrementalEncoder:
         self._of_little = of_little or encoder
         self._cuts = cuts
         self._stretches = stretches
-        self._quick = QUICK.get(encoder.name, 0)
+        self._quick = _pace(encoder).quick
         self._known: Recent[str, _Ids] = Recent(max_bytes)
         self._before, self._after = _around(encoder)
 
@@ -113,7 +125,7 @@ class AtOnce:
     def __init__(self, encoder: Encoder) -> None:
         self.name = encoder.name
         self._encoder = encoder
-        self._most = AT_ONCE.get(encoder.name, _AT_ONCE_SLOW)
+        self._most = _pace(encoder).at_once
         self._left = self._most
 
     def begin(self) -> None:
@@ -146,8 +158,7 @@ def proven_incremental(
         stretches = Cuts(added_tokens, piece=16, least=16, spaces=tried)
         trial = IncrementalEncoder(encoder, everywhere, stretches, max_bytes=1 << 20)
         if _equal(trial, encoder, contents, False) and _equal(trial, encoder, contents, True):
-            least = LEAST.get(encoder.name, _LEAST_SLOW)
-            cuts = Cuts(added_tokens, piece=PIECE, least=least, spaces=tried)
+            cuts = Cuts(added_tokens, piece=PIECE, least=_pace(encoder).least, spaces=tried)
             stretches = Cuts(added_tokens, piece=STRETCH, least=STRETCH, spaces=tried)
             words = _proven_words(encoder, contents, spaces=tried, max_bytes=max_bytes // WORDS_SHARE)
             for_pieces = max_bytes - max_bytes // WORDS_SHARE if words else max_bytes
