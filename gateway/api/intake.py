@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from gateway.api.multipart import FormModel
-from gateway.api.parse import Body, parse
+from gateway.api.parse import Body, in_utf8, parse
 from gateway.config import Limits
 from gateway.errors import BadRequest, BodyTooLarge, UnsupportedEncoding
 from gateway.relay.client import Client
@@ -50,7 +50,7 @@ class Intake(msgspec.Struct, frozen=True):
 
     @property
     def encoded(self) -> bool:
-        """It came compressed, and goes on so."""
+        """It came compressed or not in UTF-8, and goes on so."""
         return self.plain is not self.raw
 
     def renamed(self, model: str) -> bytes:
@@ -79,16 +79,16 @@ class Intake(msgspec.Struct, frozen=True):
         if not self.encoded:
             return changed
         if changed is not self.plain:
-            raise BadRequest("This request has to be sent uncompressed: the gateway must change its body.")
+            raise BadRequest("This request has to be sent uncompressed, in UTF-8: the gateway must change its body.")
         return self.raw
 
 
-async def take_in(client: Client, limits: Limits, *, forms: bool) -> Intake:
+async def take_in(client: Client, limits: Limits, *, forms: bool, tells: bool = True) -> Intake:
     """Read what is to be known of a request: all of it, but of a form only the beginning, where the path takes forms.
 
-    Raises BadRequest, ClientGone.
+    tells: whether there is anything in the body, as the path goes. Raises BadRequest, ClientGone.
     """
-    if client.method == "GET":
+    if not tells:
         raw = await client.body(limits.body_bytes)
         return Intake(Body(), raw, raw)
     content_type = client.fields.get(b"content-type", b"")
@@ -101,6 +101,7 @@ async def take_in(client: Client, limits: Limits, *, forms: bool) -> Intake:
     raw = await client.body(limits.body_bytes)
     plain = _decoded(raw, limits.body_bytes) if encoding == b"gzip" else raw
     if form is None:
+        plain = in_utf8(plain)
         return Intake(parse(plain), plain, raw)
     for at in range(0, len(plain), _SLICE):
         form.feed(plain[at : at + _SLICE])

@@ -110,7 +110,8 @@ class OpenAI:
             request.end(200)
             return
         check(method, path)
-        intake = await take_in(client, self._limits, forms=path in UNSCORED)
+        kept = path.startswith(STORED + "/")
+        intake = await take_in(client, self._limits, forms=path in UNSCORED, tells=not kept)
         body, plain = intake.body, intake.plain
         named = body.model
         request.model = model = named if named is not None else self._fleet.only_model()
@@ -124,7 +125,7 @@ class OpenAI:
         if admission is None:
             await self._send_on(request, intake, plain, None, watch)
             return
-        if method != "GET":
+        if not kept:
             admission.allow(tenant, named or model)
         if path in SCORED:
             plain = admission.salted(tenant, plain, body.cache_salt)
@@ -165,13 +166,12 @@ class OpenAI:
             client, request.id, model or "", raw, hide_usage, request.arrived, single, deadline, reading.route.prompts,
             place.tenant.name if place else "", place.waited if place else 0.0,
             intake.upload(client, raw, self._limits.upload_bytes), request.trace,
+            self._stored.store if path == STORED else None,
         )  # fmt: skip
         holder = self._stored.holder(stored_id(path, body.previous_response_id))
         named = session(client.fields, body)
         route = RouteRequest(model, reading.route.prompts, holder, named)
-        outcome, replica = await self._attempts.run(inbound, route, found, policy, watch)
-        if outcome.answer_id and path == STORED:
-            self._stored.store(outcome.answer_id, replica)
+        outcome = await self._attempts.run(inbound, route, found, policy, watch)
         return outcome.usage
 
     def _sends_ids(self, path: str, body: Body, reading: Reading) -> bool:

@@ -5,8 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from pydantic import TypeAdapter, ValidationError
 
 from gateway.errors import BadRequest
+
+_SWITCH = TypeAdapter(bool)
 
 
 class Body(msgspec.Struct, frozen=True):
@@ -27,13 +30,23 @@ class Body(msgspec.Struct, frozen=True):
     @property
     def streams(self) -> bool:
         """Whether the answer is asked for as a stream."""
-        return self.stream is True
+        return _switched(self.stream) is True
 
     @property
     def lacks_usage(self) -> bool:
-        """Whether the answer is a stream that would not report its usage."""
+        """Whether the answer is a stream that would not report its usage. False for what the engine refuses."""
         options = {} if self.stream_options is None else self.stream_options
-        return self.streams and isinstance(options, dict) and options.get("include_usage") is not True
+        return self.streams and isinstance(options, dict) and _switched(options.get("include_usage")) is False
+
+
+def _switched(value: object) -> bool | None:
+    """A switch as the engines' pydantic takes it: 1, "true" and "on" are on, null is off; None for what it refuses."""
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    try:
+        return _SWITCH.validate_python(value)
+    except ValidationError:
+        return None
 
 
 SESSION_HEADERS = (b"x-session-id", b"x-conversation-id", b"x-user-id", b"session_id")
@@ -90,6 +103,19 @@ def _lenient(raw: bytes) -> object:
         raise BadRequest(f"The request body is not valid UTF-8: {exc.reason} at byte {exc.start}.") from exc
     except RecursionError as exc:
         raise BadRequest("The request body is nested too deeply.") from exc
+    except ValueError as exc:  # Python's own limit
+        raise BadRequest("The request body has a number of too many digits.") from exc
+
+
+def in_utf8(raw: bytes) -> bytes:
+    """A body's text in UTF-8, which it is as a rule: engines take JSON in UTF-16, in UTF-32 and behind a mark too."""
+    encoding = json.detect_encoding(raw)
+    if encoding == "utf-8":
+        return raw
+    try:
+        return raw.decode(encoding, "surrogatepass").encode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return raw
 
 
 def _checked(values: Mapping[str, object]) -> Body:

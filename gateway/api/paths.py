@@ -1,5 +1,7 @@
 """What goes through to the engines."""
 
+import re
+
 from gateway.errors import UnknownPath
 from gateway.stored import PATH as STORED
 
@@ -24,6 +26,12 @@ UNSCORED = frozenset(
 )
 """Paths that go to the least loaded replica. What is in neither set does not go through: engines have administrative
 routes under /v1/ too, such as /v1/load_lora_adapter."""
+_OF_STORED = {
+    method: re.compile(rf"{STORED}/(?!\.+(?:/|$))[^/\\?#%\s\x00-\x1f]+{below}")
+    for method, below in (("GET", ""), ("POST", "/cancel"))
+}
+"""By method, what is asked of an answer that an engine keeps. The id is one segment, as it is for the engine, and none
+that somebody on the way could take for a part of another path."""
 PROBES = frozenset({"/healthz", "/readyz"})
 """What a load balancer asks where clients come, even if operators have a port of their own."""
 
@@ -37,6 +45,6 @@ def check(method: str, path: str) -> None:
     """Raises UnknownPath for what does not go through."""
     if method == "POST" and (path in SCORED or path in UNSCORED):
         return
-    if path.startswith(STORED + "/") and (method == "GET" or (method == "POST" and path.endswith("/cancel"))):
+    if path.startswith(STORED) and method in _OF_STORED and _OF_STORED[method].fullmatch(path):
         return
     raise UnknownPath(f"Unknown request URL: {method} {path}.")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from gateway.relay.splice import remove_member, set_member
+from gateway.relay.splice import member_value, remove_member, set_member
 
 PARAMS = "kv_transfer_params"
 IDS = "prompt_token_ids"
@@ -18,13 +18,6 @@ TAKEN_ON = frozenset({"/v1/chat/completions", "/v1/responses", "/v1/messages"})
 """Paths whose engine side takes ids."""
 
 
-class _Params(msgspec.Struct):
-    kv_transfer_params: msgspec.Raw = msgspec.Raw(b"null")
-
-
-_decoder = msgspec.json.Decoder(_Params)
-
-
 def without_ids(raw: bytes, params: object) -> bytes:
     """A body without ids of the client's; all else byte for byte.
 
@@ -32,7 +25,7 @@ def without_ids(raw: bytes, params: object) -> bytes:
     """
     if params is None or not isinstance(params, Mapping) or IDS not in params:
         return raw
-    return set_member(raw, PARAMS, remove_member(_written(raw), IDS))
+    return set_member(raw, PARAMS, remove_member(member_value(raw, PARAMS), IDS))
 
 
 def with_ids(raw: bytes, params: object, ids: Sequence[int]) -> bytes:
@@ -41,10 +34,5 @@ def with_ids(raw: bytes, params: object, ids: Sequence[int]) -> bytes:
     params: the body's `kv_transfer_params`, decoded: an object or None.
     """
     value = msgspec.json.encode(list(ids))
-    written = set_member(_written(raw) if params else b"{}", IDS, value)
+    written = set_member(member_value(raw, PARAMS) if params else b"{}", IDS, value)
     return set_member(raw, PARAMS, written)
-
-
-def _written(raw: bytes) -> bytes:
-    """The parameters as the client wrote them."""
-    return bytes(_decoder.decode(raw).kv_transfer_params)

@@ -52,8 +52,8 @@ class Attempts:
 
     async def run(
         self, inbound: Inbound, route: RouteRequest, found: Found, policy: Policy, watch: ClientWatch
-    ) -> tuple[Outcome, ReplicaId]:
-        """Returns how it ended and at which replica. Raises what the last failure was, or RoutingError, ClientGone."""
+    ) -> Outcome:
+        """Returns how it ended. Raises what the last failure was, or RoutingError, ClientGone."""
         self._budget.request()
         tried: set[ReplicaId] = set()
         decision = self._decide(route, found, policy, tried)
@@ -61,7 +61,7 @@ class Attempts:
         while True:
             replica = decision.engine.replica
             try:
-                return await self._ask(inbound, decision, watch), replica
+                return await self._ask(inbound, decision, watch)
             except UpstreamUnreachable as exc:  # nothing was done there, so another one may do it
                 logger.warning("replica %s: request %s was not taken: %s", replica, inbound.id, exc)
                 tried.add(replica)

@@ -142,6 +142,8 @@ class Exchange:
     def start(self, status: int, headers: RawHeaders) -> None:
         if self.gone:
             return
+        if self.awaits_continue and not self.body_ended:
+            self.keep_alive = False  # the body may be left out now, and the next request would be taken for it
         self.awaits_continue = False
         self._bodiless = self.method == "HEAD" or status in (204, 304)
         framing = []

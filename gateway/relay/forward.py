@@ -78,13 +78,14 @@ class Forwarder:
         answered = False
         timer = None
         begun = inbound.arrived
+        keeps, replica = inbound.keeps, decision.engine.replica
 
         def first_byte(at: float) -> None:
             lease.first_token(at)
             self._began(decision, at)
 
         try:
-            pool = self._pools.pool(decision.engine.replica)
+            pool = self._pools.pool(replica)
             headers = self._headers(inbound, engine, pool.authority)
             begun = self._now()
             with watch:
@@ -106,6 +107,7 @@ class Forwarder:
                     extra=decision_headers(inbound, decision),
                     hide_usage=inbound.hide_usage,
                     on_first_byte=first_byte,
+                    on_id=None if keeps is None else lambda id: keeps(id, replica),
                 )
                 outcome = await relay.run()
             answered = outcome.status == 200 and outcome.first_byte_at is not None
@@ -133,7 +135,8 @@ class Forwarder:
             dropped |= {name for name, _ in inbound.trace.headers}
         if inbound.hide_usage:
             dropped |= {b"accept-encoding"}  # the gateway will look into the answer
-        length = None if client.method == "GET" else len(inbound.body)
+        # A body that no length was stated for would be the next request on this connection, whatever it says.
+        length = None if client.method == "GET" and not inbound.body else len(inbound.body)
         if inbound.upload is not None:
             length = inbound.upload.length
             if length is None:

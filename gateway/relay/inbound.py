@@ -1,6 +1,6 @@
 """A client's request as the relay sees it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -8,6 +8,7 @@ from gateway.relay.client import Client
 from gateway.relay.trace import Trace
 from gateway.relay.upload import Upload
 from routing.decision import Prompt
+from routing.types import ReplicaId
 
 
 class Inbound(msgspec.Struct, frozen=True):
@@ -37,3 +38,5 @@ class Inbound(msgspec.Struct, frozen=True):
     """the body, where it is passed on as it comes"""
     trace: Trace | None = None
     """where requests are traced"""
+    keeps: Callable[[str, ReplicaId], None] | None = None
+    """called with the answer's id and the replica that may keep it, once both are known"""

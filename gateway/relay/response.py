@@ -38,8 +38,6 @@ class Outcome(msgspec.Struct, frozen=True):
     sent: int
     first_byte_at: float | None
     usage: Usage | None
-    answer_id: str | None
-    """under which the engine may keep the answer, if it was read"""
     failed: bool
     done: bool
 
@@ -56,22 +54,26 @@ class Relay:
         extra: RawHeaders = (),
         hide_usage: bool = False,
         on_first_byte: Callable[[float], None] | None = None,
+        on_id: Callable[[str], None] | None = None,
     ) -> None:
         """extra: headers of the gateway, names in lower case. hide_usage: see `StreamTap`.
 
         on_first_byte: called with the time when the first byte of a body comes.
+        on_id: called with the id under which the engine may keep the answer, once that is known.
         """
         self._upstream = upstream
         self._client = client
         self._clock = clock
         self._on_first_byte = on_first_byte
+        self._on_id = on_id
         self._first_byte_at: float | None = None
         self._answer: Answer | None = None
         self._sent = 0
         self._headers = response_headers(upstream.headers, extra=extra)
         fields = dict(self._headers)
         kind, plain = fields.get(b"content-type", b""), b"content-encoding" not in fields
-        self._tap = StreamTap(hide_usage=hide_usage and plain) if kind.startswith(b"text/event-stream") else None
+        streams = kind.startswith(b"text/event-stream")
+        self._tap = StreamTap(hide_usage=hide_usage and plain, on_id=on_id) if streams else None
         if hide_usage and self._tap is not None:
             self._headers = [pair for pair in self._headers if pair[0] != b"content-length"]
         self._readable = plain and kind.startswith(b"application/json") and upstream.status == 200
@@ -132,6 +134,8 @@ class Relay:
         self._start()
         if upstream.ended:
             self._answer = read_answer(body) if self._readable else None
+            if self._on_id is not None and self._answer is not None and self._answer.id:
+                self._on_id(self._answer.id)
             return Ending.COMPLETE, body
         self._write(body, more=True)
         try:
@@ -171,7 +175,6 @@ class Relay:
             self._sent,
             self._first_byte_at,
             answer.counts() if answer is not None else None,
-            answer.identity() if answer is not None else None,
             tap is not None and tap.failed,
             tap is not None and tap.done,
         )

@@ -42,6 +42,17 @@ def set_member(body: bytes, key: str, value: bytes) -> bytes:
     return b"".join(pieces)
 
 
+def member_value(body: bytes, key: str) -> bytes:
+    """The value of the last member called `key`, as it is written. Raises KeyError if there is none.
+
+    Arguments and other errors as in `set_member`.
+    """
+    for found in reversed(_outline(body)):
+        if found.key == key:
+            return body[found.value_start : found.value_end]
+    raise KeyError(key)
+
+
 def remove_member(body: bytes, key: str) -> bytes:
     """`body` without the members called `key`, each with one of the commas beside it; unchanged if there are none.
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 
 from gateway.relay.usage import Answer, Usage, read_answer
 
@@ -29,15 +30,18 @@ class StreamTap:
     in each that ends a choice. So an event is held back until it is complete, and one that ends a choice until the
     next has come, which vLLM sends in the same breath.
 
+    on_id: called once, with the id under which the engine keeps the answer, as soon as an event tells it.
+
     The cost is per read, a few searches for substrings. Of events with usage only the last is parsed.
     """
 
-    __slots__ = ("_hide", "_partial", "_with_usage", "done", "failed")
+    __slots__ = ("_hide", "_on_id", "_partial", "_with_usage", "done", "failed")
 
-    def __init__(self, *, hide_usage: bool = False) -> None:
+    def __init__(self, *, hide_usage: bool = False, on_id: Callable[[str], None] | None = None) -> None:
         self.done = False
         self.failed = False
         self._hide = hide_usage
+        self._on_id = on_id
         self._partial = bytearray()
         self._with_usage = b""
 
@@ -60,6 +64,8 @@ class StreamTap:
         events = self._complete(data) if self._partial or not data.endswith(_ENDS) else data
         if b'"usage"' in events or b"[DONE]" in events or b"error" in events:
             self._look(events)
+        if self._on_id is not None and b'"response"' in events:
+            self._tell_id(events)
         if not self._hide:
             return data
         if _FINISH in events or b'"usage"' in events:
@@ -97,6 +103,13 @@ class StreamTap:
             self.done = True
         if b"error" in events and _ERROR.search(events):
             self.failed = True
+
+    def _tell_id(self, events: bytes) -> None:
+        for event in _split(events):
+            answer = _answer(event)
+            if self._on_id is not None and answer is not None and answer.response and answer.response.id:
+                self._on_id(answer.response.id)
+                self._on_id = None
 
     def _as_unasked(self, events: bytes, *, wait: bool = True) -> bytes:
         """`events` as they would be if nobody had asked for usage.

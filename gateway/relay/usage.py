@@ -63,10 +63,6 @@ class Answer(msgspec.Struct, gc=False):
         usage = self.usage or (inner.usage if inner is not None else None)
         return usage.counts() if usage is not None else None
 
-    def identity(self) -> str | None:
-        """The id under which the engine may keep the answer."""
-        return self.id or (self.response.id if self.response is not None else None)
-
 
 _DECODER = msgspec.json.Decoder(Answer)
 

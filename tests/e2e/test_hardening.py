@@ -206,3 +206,45 @@ async def test_where_operators_have_no_port_nothing_can_be_changed() -> None:
         id = at.fake.url.removeprefix("http://")
         assert (await at.here.client.get(at.here.url + "/replicas")).json()[0]["state"] == "ready"
         assert (await at.here.client.post(f"{at.here.url}/replicas/{id}/drain")).status_code == 404
+
+
+@pytest.mark.parametrize("upgrade", [(), (b"connection: upgrade", b"upgrade: websocket")])
+async def test_the_body_of_a_get_is_not_the_replicas_next_request(upgrade: tuple[bytes, ...]) -> None:
+    hidden = request(b"content-length: 0", line=b"POST /sleep HTTP/1.1")
+    length = b"content-length: %d" % len(hidden)
+    async with world() as made:
+        made.fake.gets["/v1/responses/r1"] = {"id": "r1"}
+        get = request(length, *upgrade, b"connection: close", body=hidden, line=b"GET /v1/responses/r1 HTTP/1.1")
+        assert (await made.say(get)).endswith(b'{"id": "r1"}')
+        chat = request(LENGTH, b"connection: close", body=BODY)
+        assert (await made.say(chat)).startswith(b"HTTP/1.1 200")  # on the same connection to the replica
+        assert [head.partition("\r\n")[0] for head in made.fake.heads] == ["post /v1/chat/completions http/1.1"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        b"..%2f..%2fmetrics", b"../../metrics", b"%2e%2e/%2e%2e/sleep%3f", b"..", b".", b"", b"a/b", b"..%5c..%5csleep",
+        b"r1%3f", b"r1%23", b"r1%00", b"r1%2525",
+    ],
+)  # fmt: skip
+async def test_no_other_path_of_an_engine_is_reached_by_the_id_of_an_answer(path: bytes) -> None:
+    async with world() as made:
+        for line in (b"GET /v1/responses/%b HTTP/1.1", b"POST /v1/responses/%b/cancel HTTP/1.1"):
+            asked = request(b"content-length: 0", b"connection: close", line=line % path)
+            assert (await made.say(asked)).startswith(b"HTTP/1.1 404")
+        assert not made.fake.heads
+        assert not [asked for asked in made.fake.asked if "responses" in asked]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32-be"])
+async def test_a_body_in_another_encoding_goes_on_as_it_came_or_not_at_all(encoding: str) -> None:
+    async with world(aliases={"other": "fake"}) as made:
+        for extra in ('"stream":true', '"x":"\\ud800"'):
+            body = f'{{"model":"fake","messages":[],{extra}}}'.encode(encoding)
+            answer = await made.here.client.post(made.here.url + CHAT.decode(), content=body)
+            assert (answer.status_code, made.fake.raw[-1]) == (200, body)
+        for fields in ('"model":"other"', '"model":"fake","kv_transfer_params":{"prompt_token_ids":[1]}'):
+            body = f'{{{fields},"messages":[]}}'.encode(encoding)
+            assert (await made.here.client.post(made.here.url + CHAT.decode(), content=body)).status_code == 400
+        assert len(made.fake.raw) == 2

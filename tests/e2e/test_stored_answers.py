@@ -5,6 +5,7 @@ from pathlib import Path
 
 import httpx
 from fake_replica import fake_replica
+from gateway_here import gateway_here
 from processes import all_joined, gateway_process
 
 
@@ -29,4 +30,20 @@ async def test_what_refers_to_an_answer_goes_to_the_replica_that_gave_it(tmp_pat
             follow_up = {"model": "fake", "input": "y", "previous_response_id": answer_id}
             assert (await client.post(url, json=follow_up)).headers["x-kvgate-replica"] == home
             assert (await client.get(f"{url}/{answer_id}")).headers["x-kvgate-replica"] == home
-            assert (await client.post(f"{url}/{answer_id}/cancel", json={})).headers["x-kvgate-replica"] == home
+            assert (await client.post(f"{url}/{answer_id}/cancel")).headers["x-kvgate-replica"] == home  # as OpenAI's
+
+
+async def test_an_answer_is_found_while_it_is_streamed_and_after_its_client_has_left() -> None:
+    async with AsyncExitStack() as stack:
+        fakes = [await stack.enter_async_context(fake_replica()) for _ in range(3)]
+        replicas = [{"url": fake.url} for fake in fakes]
+        here = await stack.enter_async_context(gateway_here({"replicas": replicas}, joined=3))
+        url = here.url + "/v1/responses"
+        body = {"model": "fake", "input": "x", "stream": True, "behaviour": "stream for ever", "id": "resp_1"}
+        async with here.client.stream("POST", url, json=body) as running:
+            await anext(running.aiter_raw())
+            home = running.headers["x-kvgate-replica"]
+            cancelled = await here.client.post(f"{url}/resp_1/cancel")
+            assert (cancelled.status_code, cancelled.headers["x-kvgate-replica"]) == (200, home)
+        for _ in range(3):
+            assert (await here.client.get(f"{url}/resp_1")).headers["x-kvgate-replica"] == home

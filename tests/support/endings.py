@@ -45,7 +45,7 @@ def ended(
 ) -> Ended:
     """A request that ended so."""
     inbound = Inbound(posted("/v1/chat/completions"), id, "m", body, hide_usage=False, arrived=1.0, tenant=tenant)
-    outcome = Outcome(Ending.COMPLETE, status, 10, ttft, usage, None, failed=False, done=True)
+    outcome = Outcome(Ending.COMPLETE, status, 10, ttft, usage, failed=False, done=True)
     return Ended(inbound, record(inbound, chosen or decision(candidate("one")), outcome, how, ttft))
 
 

@@ -109,7 +109,7 @@ class FakeReplica:
         self.raw.append(raw)
         gzipped = "content-encoding: gzip" in head
         form = "content-type: multipart/" in head
-        request = {} if form else json.loads(gzip.decompress(raw) if gzipped else raw)
+        request = {} if form or not raw else json.loads(gzip.decompress(raw) if gzipped else raw)
         self.requests.append(request)
         self.open += 1
         try:
@@ -145,6 +145,9 @@ async def _behave(
             await reader.read(1)
         case "stream for ever":
             writer.write(_STREAM_HEAD)
+            if "id" in request:
+                created = {"type": "response.created", "response": {"id": request["id"], "status": "in_progress"}}
+                writer.write(_chunk(b"event: response.created\ndata: %b\n\n" % json.dumps(created).encode()))
             gone = asyncio.create_task(reader.read(1))
             while not gone.done():
                 writer.write(_chunk(_CHUNK))

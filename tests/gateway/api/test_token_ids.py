@@ -20,6 +20,10 @@ def params(raw: bytes) -> object:
         (b'{"kv_transfer_params":{"prompt\\u005ftoken_ids":[1]}}', b'{"kv_transfer_params":{}}'),
         (b'{"kv_transfer_params":{"lmcache.tag.t":"a"}}', b'{"kv_transfer_params":{"lmcache.tag.t":"a"}}'),
         (b'{"kv_transfer_params": null}', b'{"kv_transfer_params": null}'),
+        (
+            b'{"a":NaN,"b":"\\ud800","kv_transfer_params":{"prompt_token_ids":[1],"c":-Infinity}}',
+            b'{"a":NaN,"b":"\\ud800","kv_transfer_params":{"c":-Infinity}}',
+        ),
     ],
 )
 def test_a_clients_ids_are_taken_out_and_nothing_else(raw: bytes, left: bytes) -> None:

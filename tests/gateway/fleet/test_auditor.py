@@ -33,7 +33,7 @@ def answered() -> Ended:
     decision = decision._replace(matched=Matched(PHANTOMS, BLOCK, 3))
     inbound = Inbound(posted("/"), "id", "m", b"", hide_usage=False, arrived=time.monotonic() - 10.0)
     usage = Usage(3 * BLOCK + 1, 1, BLOCK)
-    outcome = Outcome(Ending.COMPLETE, 200, 1, None, usage, None, False, True)
+    outcome = Outcome(Ending.COMPLETE, 200, 1, None, usage, False, True)
     return Ended(inbound, record(inbound, decision, outcome))
 
 

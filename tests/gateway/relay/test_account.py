@@ -22,7 +22,7 @@ class Books:
     def end(self, id: str) -> None:
         """A request of this id ends half a second after its arrival."""
         whole = ended(id=id)
-        outcome = Outcome(Ending.COMPLETE, 200, 10, 1.1, None, None, failed=False, done=True)
+        outcome = Outcome(Ending.COMPLETE, 200, 10, 1.1, None, failed=False, done=True)
         self.accounts.ended(whole.inbound, whole.record.decision, 16, outcome, whole.inbound.arrived, 1.5)
 
     @property

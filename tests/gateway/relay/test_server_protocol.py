@@ -149,7 +149,8 @@ async def test_expect_continue_is_not_granted_to_what_is_refused(front: Make) ->
     made = await front(app)
     reader, writer = await made.connect()
     writer.write(b"POST / HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n")
-    assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 413")
+    answer = await reader.read()  # to the end: what comes next may be the body, or a next request where it was left out
+    assert answer == b"HTTP/1.1 413 Request Entity Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 async def test_an_early_answer_leaves_the_connection_in_step(front: Make) -> None:

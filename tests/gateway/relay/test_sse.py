@@ -217,3 +217,12 @@ def test_hiding_takes_one_event_out_of_any_stream(words: list[str], sizes: list[
     tap = StreamTap(hide_usage=True)
     assert passed(tap, b"".join([*chunks, usage, done]), sizes) == b"".join([*chunks, done])
     assert tap.usage == Usage(7, len(words), None)
+
+
+@pytest.mark.parametrize("sizes", [[], [1] * 150, [40, 70]])
+def test_the_id_of_an_answer_is_told_once_and_with_the_event_that_has_it(sizes: list[int]) -> None:
+    created = b'event: response.created\ndata: {"type":"response.created","response":{"id":"resp_1","usage":null}}\n\n'
+    told: list[str] = []
+    tap = StreamTap(on_id=told.append)
+    assert passed(tap, b": ping\n\n" + created + created.replace(b"resp_1", b"resp_2"), sizes) != b""
+    assert told == ["resp_1"]
