@@ -5,7 +5,7 @@ where they part is found by bisection.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence, Set
 from heapq import heappop, heappush
 from itertools import compress, count
 from math import inf
@@ -57,9 +57,10 @@ class Credits:
         """a heap: when a stretch ends, unless it is to count for longer by then"""
         self._numbers = count()
 
-    def __contains__(self, engine: EngineId) -> bool:
-        """Whether the engine has any, expired ones among them."""
-        return engine in self._of
+    @property
+    def engines(self) -> Set[EngineId]:
+        """Those that have any, expired ones among them."""
+        return self._of.keys()
 
     def reach(self, engine: EngineId, prompt: Sequence[BlockHash], depth: int, now: float) -> int:
         """How far all blocks of a prompt from `depth` on count. Returns at least `depth`."""

@@ -4,7 +4,7 @@ Events come when the engine has got to the prompt, which under load is many seco
 a burst of equal prompts would scatter over the fleet, and more so the longer the queues are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from math import inf
 
 from routing.credits import Credits
@@ -26,9 +26,15 @@ class FreshRoutes:
         self._told = Credits()
         """by other gateways"""
 
-    def __contains__(self, engine: EngineId) -> bool:
-        """Whether the engine has any credits, expired ones among them."""
-        return engine in self._ours or engine in self._told
+    @property
+    def credited(self) -> Set[EngineId]:
+        """The engines that have credits of our own, expired ones among them."""
+        return self._ours.engines
+
+    @property
+    def told_of(self) -> Set[EngineId]:
+        """The engines that have credits by what other gateways have told, expired ones among them."""
+        return self._told.engines
 
     def credit(self, engine: EngineId, blocks: Sequence[BlockHash]) -> None:
         """A prompt of these blocks goes there."""
@@ -37,7 +43,7 @@ class FreshRoutes:
     def began(self, engine: EngineId, blocks: Sequence[BlockHash], now: float) -> None:
         """The prompt of these blocks has its first token: from now on events tell of them."""
         self._ours.expire(now)
-        if engine in self._ours:
+        if engine in self.credited:
             self._ours.set_end(engine, blocks, now + self._lifetime)
 
     def hear(self, engine: EngineId, blocks: Sequence[BlockHash], until: float, now: float) -> None:
@@ -54,7 +60,7 @@ class FreshRoutes:
 
     def extend_by_hearsay(self, engine: EngineId, blocks: Sequence[BlockHash], depth: int, now: float) -> int:
         """How many leading blocks the engine likely has, by what other gateways have told too."""
-        while engine in self._told:
+        while engine in self.told_of:
             further = self._told.reach(engine, blocks, self._ours.reach(engine, blocks, depth, now), now)
             if further == depth:
                 break

@@ -6,13 +6,13 @@ Runs once for each engine and request, so what all engines have in common is wor
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from routing.cost import predict
+from routing.cost import NOTHING_AT_STAKE, Stake, predict
 from routing.decision import Candidate, Matched, Prompt, RouteRequest
 from routing.fit import SpeedFit
 from routing.fleet import Engine
 from routing.fresh import FreshRoutes
 from routing.shared import NOTHING_SHARED, SharedPrefix
-from routing.stakes import Stakes
+from routing.stakes import Placement, Stakes
 from routing.types import BlockHash, EngineId, Namespace, PrefixMatch
 
 Matches = Sequence[Mapping[EngineId, PrefixMatch]]
@@ -21,7 +21,16 @@ Matches = Sequence[Mapping[EngineId, PrefixMatch]]
 NOTHING_HELD = PrefixMatch(0, 0)
 
 
-class _Asked(NamedTuple):
+_Found = tuple[int, int, int, float, int]
+"""Of a request at one engine: its tokens in GPU memory, and in GPU or host memory; those beyond from shared storage and
+the seconds that these take; of the ones in GPU memory, those that other gateways tell of.
+
+A plain tuple, as one is made of every engine for every decision.
+"""
+_NOTHING_FOUND: _Found = (0, 0, 0, 0.0, 0)
+
+
+class _View(NamedTuple):
     """A prompt as all engines of one namespace see it."""
 
     blocks: Sequence[BlockHash]
@@ -63,33 +72,26 @@ class Pricing:
         waiting_prompt: as for `predict`.
         """
         tokens = request.tokens
-        if not matches:
-            return [self._unmatched(engine, tokens, waiting_prompt, now) for engine in engines]
-        standing = self._stakes.standing(engines, now)
-        views: dict[Namespace, tuple[Sequence[_Asked], int]] = {}
+        profiles = [self._fit.profile(engine.id) for engine in engines]
+        found: Sequence[_Found] = [_NOTHING_FOUND] * len(engines)
+        stakes: Sequence[Stake] = [NOTHING_AT_STAKE] * len(engines)
+        if matches:
+            found, placements = self._find(request.prompts, matches, shared, engines, now)
+            stakes = self._stakes.of(engines, profiles, placements, now)
         candidates = []
-        for engine, cache, share in zip(engines, standing.caches, standing.shares, strict=True):
-            seen = views.get(engine.namespace)
-            if seen is None:
-                seen = views[engine.namespace] = self._view(request.prompts, matches, shared, engine.namespace)
-            view, blocks = seen
-            l0, l1, l2, loading_l2, likely, new_blocks, left = self._find(engine, view, now)
-            profile = self._fit.profile(engine.id)
-            stake = self._stakes.of(engine, profile, blocks, new_blocks, left, cache, share, standing)
+        for engine, profile, (l0, l1, l2, loading_l2, likely), stake in zip(
+            engines, profiles, found, stakes, strict=True
+        ):
+            load = engine.load
             prediction = predict(
-                profile, engine.load, l0, l1, tokens, waiting_prompt, now, l2, loading_l2, stake, engine.capacity
+                profile, load, l0, l1, tokens, waiting_prompt, now, l2, loading_l2, stake, engine.capacity
             )
-            candidates.append(Candidate(engine.id, engine.load, l0, l1, tokens, prediction, l2, likely))
+            candidates.append(Candidate(engine.id, load, l0, l1, tokens, prediction, l2, likely))
         return candidates
-
-    def _unmatched(self, engine: Engine, tokens: int, waiting_prompt: float, now: float) -> Candidate:
-        profile = self._fit.profile(engine.id)
-        prediction = predict(profile, engine.load, 0, 0, tokens, waiting_prompt, now, capacity=engine.capacity)
-        return Candidate(engine.id, engine.load, 0, 0, tokens, prediction)
 
     def _view(
         self, prompts: Sequence[Prompt], matches: Matches, shared: Sequence[SharedPrefix], namespace: Namespace
-    ) -> tuple[Sequence[_Asked], int]:
+    ) -> tuple[Sequence[_View], int]:
         """Returns the prompts, and how many blocks they have together."""
         view = []
         stored = shared or [NOTHING_SHARED] * len(matches)
@@ -99,51 +101,66 @@ class Pricing:
             continued = self._stakes.continued(blocks)
             repeated = prompt.repeated.get(namespace, 0)
             most = reusable // namespace.block_size
-            view.append(_Asked(blocks, match, reusable, most, continued, repeated, in_storage))
-        return view, sum(len(asked.blocks) for asked in view)
+            view.append(_View(blocks, match, reusable, most, continued, repeated, in_storage))
+        return view, sum(len(prompt.blocks) for prompt in view)
 
-    def _find(self, engine: Engine, view: Sequence[_Asked], now: float) -> tuple[int, int, int, float, int, int, int]:
-        """What the request finds at one engine, all prompts together.
-
-        Returns its tokens in GPU memory, and in GPU or host memory; those beyond from shared storage, and the seconds
-        that these take; of the ones in GPU memory, those that other gateways tell of; its blocks that are new there;
-        and the blocks of earlier turns that this engine does not hold as a whole.
-        """
-        id, size = engine.id, engine.namespace.block_size
-        credited = id in self._fresh
-        l0 = l1 = l2 = likely = new_blocks = left = 0
-        loading_l2 = 0.0
-        for blocks, match, reusable, most, continued, repeated, shared in view:
-            in_gpu, in_any = match.get(id, NOTHING_HELD)
-            if engine.windowed:
-                if credited:
-                    in_gpu = self._fresh.extend_to_an_end(id, blocks[:most], in_gpu, now)
-            else:
-                if credited:
-                    surely = in_gpu = self._fresh.extend(id, blocks, in_gpu, now)
-                    in_gpu = self._fresh.extend_by_hearsay(id, blocks, in_gpu, now)
-                    likely += (in_gpu - surely) * size
-                if in_gpu < repeated:
-                    in_gpu = repeated
-            if in_any < in_gpu:
-                in_any = in_gpu
-            gpu = host = 0
-            if in_any:
-                again = engine.recomputed_blocks
-                gpu = (in_gpu if in_gpu < most else most) - again
-                gpu = gpu * size if gpu > 0 else 0
-                host = (in_any if in_any < most else most) - again
-                host = host * size if host > 0 else 0
-                l0 += gpu
-                l1 += host
-            if shared.tokens:
-                beyond = shared.beyond(gpu, host, reusable)
-                l2 += beyond
-                loading_l2 += shared.load(host, beyond)
-            new_blocks += len(blocks) - in_gpu
-            if in_any < continued:
-                left += continued
-        return l0, l1, l2, loading_l2, likely, new_blocks, left
+    def _find(
+        self,
+        prompts: Sequence[Prompt],
+        matches: Matches,
+        shared: Sequence[SharedPrefix],
+        engines: Sequence[Engine],
+        now: float,
+    ) -> tuple[Sequence[_Found], Sequence[Placement]]:
+        """What the request finds at each engine, and what it is there, all prompts together."""
+        credited, told_of = self._fresh.credited, self._fresh.told_of
+        views: dict[Namespace, tuple[Sequence[_View], int]] = {}
+        namespace = None
+        found, placements = [], []
+        for engine in engines:
+            id = engine.id
+            if namespace != engine.namespace:  # mostly it is the one of the engine before
+                namespace = engine.namespace
+                size = namespace.block_size
+                if namespace not in views:
+                    views[namespace] = self._view(prompts, matches, shared, namespace)
+                view, all_blocks = views[namespace]
+            l0 = l1 = l2 = likely = new_blocks = left = 0
+            loading_l2 = 0.0
+            for blocks, match, reusable, most, continued, repeated, in_storage in view:
+                in_gpu, in_any = match.get(id, NOTHING_HELD)
+                if engine.windowed:
+                    if id in credited:
+                        in_gpu = self._fresh.extend_to_an_end(id, blocks[:most], in_gpu, now)
+                else:
+                    if id in credited:
+                        in_gpu = self._fresh.extend(id, blocks, in_gpu, now)
+                    if id in told_of:
+                        surely, in_gpu = in_gpu, self._fresh.extend_by_hearsay(id, blocks, in_gpu, now)
+                        likely += (in_gpu - surely) * size
+                    if in_gpu < repeated:
+                        in_gpu = repeated
+                if in_any < in_gpu:
+                    in_any = in_gpu
+                gpu = host = 0
+                if in_any:
+                    again = engine.recomputed_blocks
+                    gpu = (in_gpu if in_gpu < most else most) - again
+                    gpu = gpu * size if gpu > 0 else 0
+                    host = (in_any if in_any < most else most) - again
+                    host = host * size if host > 0 else 0
+                    l0 += gpu
+                    l1 += host
+                if in_storage.tokens:
+                    beyond = in_storage.beyond(gpu, host, reusable)
+                    l2 += beyond
+                    loading_l2 += in_storage.load(host, beyond)
+                new_blocks += len(blocks) - in_gpu
+                if in_any < continued:
+                    left += continued
+            found.append((l0, l1, l2, loading_l2, likely))
+            placements.append((all_blocks, new_blocks, left))
+        return found, placements
 
 
 def matched(engine: Engine, prompts: Sequence[Prompt], matches: Matches) -> Matched | None:

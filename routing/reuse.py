@@ -1,13 +1,13 @@
 """How likely a block that nobody has asked for in a while is asked for again."""
 
 from itertools import accumulate
-from math import frexp
 
 _OLDEST = 20
 """octaves: 2**20 s are twelve days"""
 _YOUNGEST = 4
 """everything under 2**-4 s is one bucket"""
 _LAST = _OLDEST + _YOUNGEST
+_SHORTEST = 2**_YOUNGEST
 _REMEMBERED = 2_000_000
 """blocks after which what was seen begins to count half"""
 
@@ -60,5 +60,5 @@ class ReuseChance:
 
 
 def _octave(age: float) -> int:
-    octave = frexp(age)[1] + _YOUNGEST if age > 0.0 else 0
-    return 0 if octave < 0 else octave if octave < _LAST else _LAST
+    octave = int(age * _SHORTEST).bit_length() if age > 0.0 else 0
+    return octave if octave < _LAST else _LAST

@@ -6,7 +6,7 @@ cache is still wanted, follow from when its blocks were last used: by our own ro
 
 from array import array
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import exp
 
 from routing.changes import Change, Drop, Put, Wipe
@@ -68,13 +68,20 @@ class Room:
         """The engine left."""
         self._caches.pop(engine, None)
 
-    def occupancy(self, engine: EngineId, now: float) -> Occupancy:
-        """How its GPU cache is filled at the moment."""
-        cache = self._caches.get(engine)
-        if cache is None:
-            held = self._elsewhere(engine)
-            return held, float(held), 0.0
-        return len(cache.uses), cache.fresh(now), self._reuse.chance(now - cache.oldest(now))
+    def occupancies(self, engines: Iterable[EngineId], now: float) -> Sequence[Occupancy]:
+        """How their GPU caches are filled at the moment, in the engines' order."""
+        chance, lifetime = self._reuse.chance, self._lifetime
+        filled = []
+        for engine in engines:
+            cache = self._caches.get(engine)
+            if cache is None:
+                held = self._elsewhere(engine)
+                filled.append((held, float(held), 0.0))
+            else:
+                fresh = cache.fresh * exp((cache.at - now) / lifetime)
+                oldest = next(iter(cache.counts), now)
+                filled.append((len(cache.uses), fresh if fresh > 0.0 else 0.0, chance(now - oldest)))
+        return filled
 
 
 class _Use:
@@ -95,17 +102,19 @@ class _Use:
 
 
 class _Cache:
-    """One engine's blocks. Times only go forward, so `_counts` is in their order."""
+    """One engine's blocks. Times only go forward, so `counts` is in their order."""
 
-    __slots__ = ("_at", "_counts", "_fresh", "_lifetime", "uses")
+    __slots__ = ("_lifetime", "at", "counts", "fresh", "uses")
 
     def __init__(self, lifetime: float) -> None:
         self.uses: dict[BlockHash, _Use] = {}
         """the last one of each block"""
-        self._counts: OrderedDict[float, int] = OrderedDict()
+        self.counts: OrderedDict[float, int] = OrderedDict()
+        """how many were used last at each moment"""
+        self.fresh = 0.0
+        """how many are fresh, as of `at`"""
+        self.at = 0.0
         self._lifetime = lifetime
-        self._fresh = 0.0
-        self._at = 0.0
 
     def put(self, blocks: Sequence[BlockHash], now: float) -> None:
         uses = self.uses
@@ -155,19 +164,11 @@ class _Cache:
         self._gain(sum(use.count for use in again) + len(apart), now)
         return ages
 
-    def fresh(self, now: float) -> float:
-        fresh = self._fresh * exp((self._at - now) / self._lifetime)
-        return fresh if fresh > 0.0 else 0.0
-
-    def oldest(self, now: float) -> float:
-        """When the block that was used longest ago was used."""
-        return next(iter(self._counts), now)
-
     def _gain(self, count: int, now: float) -> None:
         if count:
             self._decay(now)
-            self._fresh += count
-            self._counts[now] = self._counts.get(now, 0) + count
+            self.fresh += count
+            self.counts[now] = self.counts.get(now, 0) + count
 
     def _lose(self, lost: Mapping[_Use, int], now: float) -> dict[float, int]:
         self._decay(now)
@@ -175,14 +176,14 @@ class _Cache:
         for use, count in lost.items():
             by_time[use.time] = by_time.get(use.time, 0) + count
         for time, count in by_time.items():
-            self._fresh -= count * exp((time - now) / self._lifetime)
-            left = self._counts[time] - count
+            self.fresh -= count * exp((time - now) / self._lifetime)
+            left = self.counts[time] - count
             if left:
-                self._counts[time] = left
+                self.counts[time] = left
             else:
-                del self._counts[time]
+                del self.counts[time]
         return {now - time: count for time, count in by_time.items()}
 
     def _decay(self, now: float) -> None:
-        self._fresh *= exp((self._at - now) / self._lifetime)
-        self._at = now
+        self.fresh *= exp((self.at - now) / self._lifetime)
+        self.at = now

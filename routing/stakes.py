@@ -5,11 +5,10 @@ follow it to one engine, and a decoding neighbour would be enough to send a conv
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from routing.cost import Profile, Stake
 from routing.fleet import Engine
-from routing.room import Occupancy, Room
+from routing.room import Room
 from routing.turns import Turns
 from routing.types import BlockHash, EngineId
 
@@ -41,19 +40,12 @@ LEFT_BEHIND = 0.75
 _TURNS = 65_536
 
 
-class Standing(NamedTuple):
-    """How a fleet stands at the moment of a decision."""
+Placement = tuple[int, int, int]
+"""Of a request at one engine: its blocks; those of them that the engine does not hold; and the blocks of a conversation
+that would be sent away from them.
 
-    caches: Sequence[Occupancy]
-    """of each engine, in their order"""
-    shares: Sequence[float]
-    """of each engine's cache, what is in fresh use or about to be, in their order"""
-    emptiest: float
-    """the least of them"""
-    free: float
-    """what is free of that cache, as a share: 0 where more is about to be in it than it takes"""
-    waiting: float
-    """requests that wait for their first token, for each engine, up to `QUEUED`"""
+A plain tuple, as one is made of every engine for every decision.
+"""
 
 
 class Stakes:
@@ -70,65 +62,48 @@ class Stakes:
         """How many leading blocks of this prompt are a whole earlier one that it alone goes on from; 0 for none."""
         return self._turns.continued(blocks)
 
-    def standing(self, engines: Sequence[Engine], now: float) -> Standing:
-        """What all candidates are compared with. engines: at least one."""
-        waiting = sum(engine.load.pending + engine.load.others_waiting for engine in engines) / len(engines)
-        caches = [self._room.occupancy(engine.id, now) for engine in engines]
-        shares = list(map(_share, engines, caches))
-        emptiest = min(shares)
-        return Standing(caches, shares, emptiest, max(0.0, 1.0 - emptiest), min(waiting, QUEUED))
-
     def of(
-        self,
-        engine: Engine,
-        profile: Profile,
-        blocks: int,
-        new_blocks: int,
-        left: int,
-        cache: Occupancy,
-        share: float,
-        standing: Standing,
-    ) -> Stake:
-        """What is at stake if the engine gets a prompt.
+        self, engines: Sequence[Engine], profiles: Sequence[Profile], placements: Sequence[Placement], now: float
+    ) -> Sequence[Stake]:
+        """What is at stake if an engine gets a request, for each of the engines.
 
-        profile: how fast it is. blocks: the prompt's. new_blocks: those of them that it does not hold.
-        left: blocks of a conversation that would be sent away from them.
-        cache, share: the engine's of `standing`.
+        engines: all that may get it, at least one. profiles: how fast they are. placements: what the request is there.
 
         A second of prefill is waited for by those who come while the engine's queue lasts: about as many as wait there
         now, or elsewhere, since they come to the shortest queue.
         """
-        moving = room = 0.0
-        if left:
-            dead = LEFT_BEHIND * left * engine.namespace.block_size * profile.prefill_per_token
-            moving = STAYING * profile.decode_base + dead
-        capacity = engine.replica.capacity_blocks
-        if capacity:
-            held, _, wanted_at_end = cache
-            pushed_out = new_blocks + held - capacity
-            fuller = (share - standing.emptiest - TOLERATED) * capacity
-            enough = FULLER * blocks
-            surplus = new_blocks + (fuller if fuller < enough else enough)
-            lost = pushed_out * wanted_at_end if pushed_out > 0 else 0.0
-            if surplus > 0:
-                free = standing.free * capacity
-                lost += CROWDED * (surplus if surplus < free else free)
-            room = lost * engine.namespace.block_size * profile.prefill_per_token
-        load = engine.load
-        waiting = load.pending + load.others_waiting
-        behind = waiting if waiting > standing.waiting else standing.waiting
-        return room, moving, WORK + STALLED * load.running + behind
+        caches = self._room.occupancies([engine.id for engine in engines], now)
+        queues, shares = [], []
+        for engine, (_, fresh, _) in zip(engines, caches, strict=True):
+            load, capacity = engine.load, engine.capacity
+            queues.append(load.pending + load.others_waiting)
+            in_use = fresh * engine.namespace.block_size + load.pending_tokens
+            shares.append(in_use / capacity if capacity else 0.0)
+        mean_queue = min(sum(queues) / len(queues), QUEUED)
+        emptiest = min(shares)
+        free = max(0.0, 1.0 - emptiest)
+        stakes = []
+        for engine, profile, cache, share, queue, (blocks, new_blocks, left) in zip(
+            engines, profiles, caches, shares, queues, placements, strict=True
+        ):
+            per_block = engine.namespace.block_size * profile.prefill_per_token
+            moving = STAYING * profile.decode_base + LEFT_BEHIND * left * per_block if left else 0.0
+            room, capacity = 0.0, engine.replica.capacity_blocks
+            if capacity:
+                held, _, wanted_at_end = cache
+                pushed_out = new_blocks + held - capacity
+                fuller, enough = (share - emptiest - TOLERATED) * capacity, FULLER * blocks
+                surplus = new_blocks + (fuller if fuller < enough else enough)
+                lost = pushed_out * wanted_at_end if pushed_out > 0 else 0.0
+                if surplus > 0:
+                    copied = free * capacity
+                    lost += CROWDED * (surplus if surplus < copied else copied)
+                room = lost * per_block
+            behind = WORK + STALLED * engine.load.running + (queue if queue > mean_queue else mean_queue)
+            stakes.append((room, moving, behind))
+        return stakes
 
     def record(self, engine: EngineId, blocks: Sequence[BlockHash], held: int, now: float) -> None:
         """A prompt of these blocks goes there, of which the engine holds the first `held`."""
         self._room.use(engine, blocks[:held], now)
         self._turns.record(blocks)
-
-
-def _share(engine: Engine, cache: Occupancy) -> float:
-    _, fresh, _ = cache
-    capacity = engine.replica.capacity_blocks
-    if not capacity:
-        return 0.0
-    coming = engine.load.pending_tokens / engine.namespace.block_size
-    return (fresh + coming) / capacity

@@ -20,7 +20,7 @@ def test_what_two_prompts_have_in_common_counts_as_long_as_either_says() -> None
     assert credits.reach(A, CHAIN, 0, now=10.0) == 40
     assert credits.reach(A, OTHER, 0, now=11.9) == 60
     credits.expire(12.0)
-    assert A not in credits
+    assert A not in credits.engines
 
 
 def test_what_is_settled_again_counts_until_its_new_end() -> None:
@@ -46,7 +46,7 @@ def test_prompts_of_one_request_may_have_blocks_in_common() -> None:
     credits.lengthen(A, [*CHAIN, *OTHER], inf)
     assert credits.reach(A, OTHER, 0, now=1.0) == 60
     credits.withdraw(A, [*CHAIN, *OTHER])
-    assert A not in credits
+    assert A not in credits.engines
 
 
 def test_an_engine_that_was_forgotten_keeps_what_it_is_credited_with_later() -> None:
@@ -57,7 +57,7 @@ def test_an_engine_that_was_forgotten_keeps_what_it_is_credited_with_later() -> 
     credits.lengthen(A, CHAIN, 20.0)
     credits.expire(10.0)
     assert credits.reach(A, CHAIN, 0, now=10.0) == 100
-    assert B not in credits
+    assert B not in credits.engines
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -93,7 +93,7 @@ def test_every_block_counts_as_long_as_it_was_said_to_however_prompts_part_and_e
                 credits.expire(now)
                 until = {block: end for block, end in until.items() if end > now}
         ends &= until.keys()
-        assert (A in credits) == bool(until)
+        assert (A in credits.engines) == bool(until)
         for asked in prompts:
             for depth in range(len(asked)):
                 reached = next((at for at in range(depth, len(asked)) if until.get(asked[at], 0.0) <= now), len(asked))

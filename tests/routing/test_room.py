@@ -21,19 +21,19 @@ def room() -> Room:
 
 
 def held(known: Room, engine: EngineId) -> int:
-    return known.occupancy(engine, 100.0)[0]
+    return known.occupancies([engine], 100.0)[0][0]
 
 
 def fresh(known: Room, now: float) -> float:
-    return known.occupancy(A, now)[1]
+    return known.occupancies([A], now)[0][1]
 
 
 def wanted_at_end(known: Room, now: float) -> float:
-    return known.occupancy(A, now)[2]
+    return known.occupancies([A], now)[0][2]
 
 
 def test_an_engine_that_has_told_nothing_holds_nothing() -> None:
-    assert room().occupancy(A, 1.0) == (0, 0.0, 0.0)
+    assert room().occupancies([A, B], 1.0) == [(0, 0.0, 0.0), (0, 0.0, 0.0)]
 
 
 def test_blocks_count_once_and_each_engine_for_itself() -> None:

@@ -28,9 +28,8 @@ class Stake(NamedTuple):
 def stake(
     stakes: Stakes, fleet: Sequence[Engine], engine: Engine, blocks: int, new_blocks: int, left: int, now: float
 ) -> Stake:
-    standing, place = stakes.standing(fleet, now), fleet.index(engine)
-    cache, share = standing.caches[place], standing.shares[place]
-    return Stake(*stakes.of(engine, PROFILE, blocks, new_blocks, left, cache, share, standing))
+    placements = [(blocks, new_blocks, left)] * len(fleet)
+    return Stake(*stakes.of(fleet, [PROFILE] * len(fleet), placements, now)[fleet.index(engine)])
 
 
 class World:

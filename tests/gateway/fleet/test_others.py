@@ -72,4 +72,4 @@ def test_what_they_sent_counts_as_held_for_a_while_and_is_remembered() -> None:
     assert world.fresh.extend_by_hearsay(ID, BLOCKS, 0, world.now + 2.4) == 4
     assert world.fresh.extend_by_hearsay(ID, BLOCKS, 0, world.now + 2.5) == 0
     assert world.history.match(BLOCKS) == {ID: PrefixMatch(4, 4)}
-    assert GONE not in world.fresh
+    assert GONE not in world.fresh.told_of
