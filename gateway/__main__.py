@@ -128,9 +128,6 @@ def _configuration(args: argparse.Namespace) -> Config | None:
     except ConfigError as exc:
         print(exc, file=sys.stderr)
         return None
-    if not config.replicas and not config.discovery:
-        print("no replica is named: give --replica URL or --config FILE", file=sys.stderr)
-        return None
     return config
 
 
@@ -145,15 +142,17 @@ def with_arguments(config: Config, args: argparse.Namespace) -> Config:
     listen = {key: given[key] for key in ("host", "port") if given.get(key) is not None}
     if listen:
         changes["listen"] = {**config.listen.model_dump(), **listen}
-    if not changes:
-        return config
-    from pydantic import ValidationError
+    if changes:
+        from pydantic import ValidationError
 
-    try:
-        return Config.model_validate({**config.model_dump(exclude_unset=True), **changes})
-    except ValidationError as exc:
-        error = exc.errors()[0]
-        raise ConfigError(f"--{error['loc'][0]}: {error['msg'].removeprefix('Value error, ')}") from exc
+        try:
+            config = Config.model_validate({**config.model_dump(exclude_unset=True), **changes})
+        except ValidationError as exc:
+            error = exc.errors()[0]
+            raise ConfigError(f"--{error['loc'][0]}: {error['msg'].removeprefix('Value error, ')}") from exc
+    if not config.replicas and not config.discovery:  # such as a file that is being written
+        raise ConfigError("no replica is named: give --replica URL or --config FILE")
+    return config
 
 
 def command_line(commands: Mapping[str, Command]) -> argparse.ArgumentParser:

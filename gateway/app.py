@@ -67,19 +67,19 @@ from routing.types import ReplicaId, Tier
 
 logger = logging.getLogger(__name__)
 
-RELOADABLE = frozenset({"policy", "allow_policy_header", "models", "replicas", "admission"})
-"""Settings that take effect without a restart."""
-
 
 class Gateway:
     """Every object of one gateway process. Made inside a running event loop."""
 
-    def __init__(self, config: Config, client: httpx.AsyncClient, background: Background) -> None:
+    def __init__(
+        self, config: Config, client: httpx.AsyncClient, credentials: Credentials, background: Background
+    ) -> None:
         self.metrics = metrics = Metrics()
         registry = metrics.registry
         self.stopping = False
         self._config = config
         self._client = client
+        self._credentials = credentials
         self._fleet = Fleet()
         rules = config.ejection
         self.health = Health(
@@ -151,7 +151,7 @@ class Gateway:
         listeners += [self.tracing.ended] if self.tracing else []
         self._accounts = Accounts(metrics, self._chooser.miscounted, listeners)
         forwarder = Forwarder(
-            self._fleet, self._membership, self._accounts, router.began, router.withdraw, Credentials(config), monotonic
+            self._fleet, self._membership, self._accounts, router.began, router.withdraw, credentials, monotonic
         )
         attempts = Attempts(self._chooser, forwarder, self.health, config.limits, metrics, random, monotonic)
         self._admission = admission(config, metrics, monotonic)
@@ -176,7 +176,9 @@ class Gateway:
             fit.forget(replica)
             self._accounts.forget()
 
-        self._discovery = DiscoveryParts(config.discovery, background, self._make_watch, self.health.drain, forget)
+        self._discovery = DiscoveryParts(
+            config.discovery, background, self._make_watch, credentials.introduce, self.health.drain, forget
+        )
         registry.register(self._discovery.collector)
         self._discovery.configure(config.replicas)
 
@@ -197,12 +199,10 @@ class Gateway:
 
     def reload(self, config: Config) -> None:
         """Take in changed settings. Running requests are not touched."""
-        before, self._config = self._config, config
-        fixed = [
-            name for name in Config.model_fields
-            if name not in RELOADABLE and getattr(before, name) != getattr(config, name)
-        ]  # fmt: skip
-        if not changed(self._admission, config.admission):
+        fixed, self._config = config.changed_for_a_start(self._config), config
+        if changed(self._admission, config.admission):
+            self._credentials.reload(config.admission)
+        else:
             fixed.append("admission")
         self._chooser.reload(config)
         self._library.reload(config, [engine.replica for engine in self._fleet])

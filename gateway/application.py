@@ -11,6 +11,7 @@ from gateway.background import Background
 from gateway.config import Config
 from gateway.relay.asgi import Receive, Send
 from gateway.relay.connections import Connections
+from gateway.relay.credentials import Credentials
 from gateway.relay.credentials import client as replica_client
 from gateway.relay.exchange import Exchange
 
@@ -21,8 +22,9 @@ Beside = Callable[[Gateway], Coroutine[Any, Any, None]]
 @asynccontextmanager
 async def running(config: Config, beside: Sequence[Beside] = ()) -> AsyncIterator[Gateway]:
     """A gateway that watches its replicas and takes in their events until left."""
-    async with replica_client(config) as client, Background() as background:
-        gateway = Gateway(config, client, background)
+    credentials = Credentials(config)
+    async with replica_client(config, credentials) as client, Background() as background:
+        gateway = Gateway(config, client, credentials, background)
         gateway.metrics.registry.register(background)
         tasks = [background.keep(_name(start), partial(start, gateway)) for start in beside]
         try:

@@ -20,6 +20,7 @@ from gateway.prompt.library import configured, read_settings
 from gateway.prompt.parity import Outcome, ParityCheck
 from gateway.prompt.reader import load
 from gateway.prompt.tokenizer import TokenizerError
+from gateway.relay.credentials import Credentials
 from gateway.relay.credentials import client as replica_client
 from gateway.seeds import TRIED, first_block, seed_of
 from routing.fleet import Replica
@@ -43,7 +44,10 @@ class Finding:
 async def check(config: Config) -> list[Finding]:
     """Ask every replica that is listed or found."""
     replicas, silent = await discover(config)
-    async with replica_client(config) as client:
+    credentials = Credentials(config)
+    for replica in replicas:
+        credentials.introduce(replica)
+    async with replica_client(config, credentials) as client:
         findings = [await _check(config, replica, client) for replica in replicas]
     _compare(findings)
     return [*findings, *(Finding("discovery", faults=[trouble]) for trouble in silent)]

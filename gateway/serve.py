@@ -20,6 +20,9 @@ from gateway.workers import listen_with_others, of_worker
 
 logger = logging.getLogger(__name__)
 
+_REREAD_MS = 5000
+"""milliseconds after which the configuration is compared with the file whether or not a change was told of"""
+
 
 def serve(config: Config, path: Path | None, complete: Callable[[Config], Config], worker: int | None = None) -> int:
     """Serve until SIGTERM or SIGINT.
@@ -37,7 +40,7 @@ def serve(config: Config, path: Path | None, complete: Callable[[Config], Config
     config = own(config)
     beside: list[Beside] = [settle_memory]
     if path is not None:
-        beside.append(partial(follow, path, lambda fresh: own(complete(fresh))))
+        beside.append(partial(follow, path, _content(path), lambda fresh: own(complete(fresh))))
     listen, sockets = config.listen, None
     if worker is not None:
         try:
@@ -59,12 +62,15 @@ async def settle_memory(gateway: Gateway) -> None:
     settle()
 
 
-async def follow(path: Path, complete: Callable[[Config], Config], gateway: Gateway) -> None:
-    """Give the gateway the file's settings whenever they change; those that can't be used are refused."""
+async def follow(path: Path, known: bytes | None, complete: Callable[[Config], Config], gateway: Gateway) -> None:
+    """Give the gateway the file's settings whenever they change; those that can't be used are refused.
+
+    known: what was in the file when it was read last: it may have changed while the gateway started.
+    """
     hangup = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGHUP, hangup.set)
-    changes = asyncio.create_task(_watch(path, hangup))
+    changes = asyncio.create_task(_watch(path, known, hangup))
     try:
         while True:
             await hangup.wait()
@@ -81,15 +87,16 @@ async def follow(path: Path, complete: Callable[[Config], Config], gateway: Gate
         loop.remove_signal_handler(signal.SIGHUP)
 
 
-async def _watch(path: Path, changed: asyncio.Event) -> None:
+async def _watch(path: Path, known: bytes | None, changed: asyncio.Event) -> None:
     # The folder, because editors and Kubernetes put a new file in the old one's place; so other files, such as a log,
-    # are noticed too.
-    known = _content(path)
-    async for _ in awatch(path.parent, recursive=False):
+    # are noticed too. Now and then anyway: not every volume tells of changes, nor does a folder that a link leads to.
+    changes = awatch(path.parent, recursive=False, rust_timeout=_REREAD_MS, yield_on_timeout=True)
+    while True:
         content = _content(path)
         if content != known:
             known = content
             changed.set()
+        await anext(changes)
 
 
 def _content(path: Path) -> bytes | None:

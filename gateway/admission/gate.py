@@ -2,6 +2,7 @@
 
 import asyncio
 from bisect import insort
+from collections.abc import Iterable
 
 from gateway.admission.tenants import Tenant
 from gateway.errors import QueueFull, QueueTimeout
@@ -36,9 +37,16 @@ class Gate:
         self._of_tenant: dict[str, int] = {}
         self.in_flight = 0
 
-    def resize(self, most: int | None, places: int, patience: float) -> None:
-        """Other limits from now on; nobody is turned away for them who is in already."""
+    def resize(self, most: int | None, places: int, patience: float, tenants: Iterable[Tenant] = ()) -> None:
+        """Other limits from now on, for those who wait too; nobody is turned away for them who is in already.
+
+        tenants: those with limits of their own.
+        """
         self._most, self._places, self._patience = most, places, patience
+        named = {tenant.name: tenant for tenant in tenants}
+        for ticket in self._queue:
+            ticket.tenant = named.get(ticket.tenant.name, ticket.tenant)
+        self._let_in()
 
     @property
     def queued(self) -> int:
@@ -74,6 +82,9 @@ class Gate:
         """A request that was let in has ended."""
         self.in_flight -= 1
         self._of_tenant[tenant.name] -= 1
+        self._let_in()
+
+    def _let_in(self) -> None:
         for ticket in self._queue[:]:
             if self._most is not None and self.in_flight >= self._most:
                 break

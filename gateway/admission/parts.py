@@ -46,7 +46,8 @@ def changed(admission: Admission | None, config: AdmissionConfig | None) -> bool
     if admission is None or config is None:
         return admission is None and config is None
     admission.reload(_keys(config), client_salt=config.client_salt)
-    admission.gate.resize(config.max_in_flight, config.queue, config.queue_timeout)
+    tenants = [key.tenant() for key in config.all_keys()]
+    admission.gate.resize(config.max_in_flight, config.queue, config.queue_timeout, tenants)
     return True
 
 

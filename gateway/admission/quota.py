@@ -64,6 +64,9 @@ class Quota:
 
     def _bucket(self, tenant: Tenant, kind: str, per_minute: int, now: float) -> Bucket:
         key = (tenant.name, kind)
-        if key not in self._buckets:
-            self._buckets[key] = Bucket(per_minute, now)
-        return self._buckets[key]
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            bucket = self._buckets[key] = Bucket(per_minute, now)
+        elif bucket.per_minute != per_minute:
+            bucket.change(per_minute, now)
+        return bucket

@@ -23,6 +23,8 @@ from gateway.config.traffic_log import TrafficLogConfig
 from gateway.config.warm_up import WarmUp
 from routing.cost import PROFILES, Profile, profile_from_ms
 
+_RELOADED = frozenset({"policy", "allow_policy_header", "models", "replicas", "admission"})
+
 
 class Config(Section):
     """The whole configuration."""
@@ -89,6 +91,11 @@ class Config(Section):
         """The policy's name for requests of this model."""
         own = self.models.get(model) if model is not None else None
         return own.policy if own and own.policy else self.policy
+
+    def changed_for_a_start(self, before: "Config") -> list[str]:
+        """The settings that were others before, and take effect with the next start only."""
+        fixed = (name for name in type(self).model_fields if name not in _RELOADED)
+        return [name for name in fixed if getattr(before, name) != getattr(self, name)]
 
     def sends_token_ids(self, model: str) -> bool:
         """Whether requests of this model carry the gateway's token ids."""

@@ -4,7 +4,7 @@ from collections.abc import Generator
 
 import httpx
 
-from gateway.config import Config
+from gateway.config import AdmissionConfig, Config, ReplicaConfig
 from gateway.fleet.probe import replica_id
 from gateway.relay.transport import PoolTransport, untied
 from gateway.relay.upstream import RawHeaders
@@ -19,12 +19,22 @@ class Credentials:
     def __init__(self, config: Config) -> None:
         common = config.upstream_api_key
         self._common = common.get_secret_value() if common is not None else None
-        self._keys = {
-            replica_id(replica.origin): replica.api_key.get_secret_value()
-            for replica in config.replicas
-            if replica.api_key is not None
-        }
-        ours = config.admission is not None and config.admission.asks_for_keys
+        self._keys: dict[ReplicaId, str] = {}
+        for replica in config.replicas:
+            self.introduce(replica)
+        self.reload(config.admission)
+
+    def introduce(self, replica: ReplicaConfig) -> None:
+        """Take in the key of a replica that is new, or of which something else is said now."""
+        id = replica_id(replica.origin)
+        if replica.api_key is not None:
+            self._keys[id] = replica.api_key.get_secret_value()
+        else:
+            self._keys.pop(id, None)
+
+    def reload(self, admission: AdmissionConfig | None) -> None:
+        """Take in whether clients' keys are the gateway's."""
+        ours = admission is not None and admission.asks_for_keys
         self.withheld = frozenset(_CLIENTS_KEY if ours else ())
 
     def key(self, replica: ReplicaId) -> str | None:
@@ -51,8 +61,8 @@ class ReplicaAuth(httpx.Auth):
         yield request
 
 
-def client(config: Config) -> httpx.AsyncClient:
+def client(config: Config, credentials: Credentials) -> httpx.AsyncClient:
     """For all that the gateway itself asks replicas."""
     transport = PoolTransport(config.upstream_tls.context())
     hooks = {"response": [untied]}
-    return httpx.AsyncClient(auth=ReplicaAuth(Credentials(config)), transport=transport, event_hooks=hooks)
+    return httpx.AsyncClient(auth=ReplicaAuth(credentials), transport=transport, event_hooks=hooks)

@@ -54,7 +54,7 @@ class Forwarder:
         self._pools = pools
         self._accounts = accounts
         self._credentials = credentials
-        self._dropped = NOT_FORWARDED | FORWARDED | credentials.withheld | {b"x-request-id"}
+        self._dropped = NOT_FORWARDED | FORWARDED | {b"x-request-id"}
         self._now = now
 
     async def forward(
@@ -121,7 +121,7 @@ class Forwarder:
         return outcome
 
     def _headers(self, inbound: Inbound, engine: Engine, authority: bytes) -> RawHeaders:
-        client, dropped = inbound.client, self._dropped
+        client, dropped = inbound.client, self._dropped | self._credentials.withheld
         own = [(b"x-request-id", inbound.id.encode("latin-1")), *forwarded(client)]
         key = self._credentials.headers(engine.id.replica)
         if key:

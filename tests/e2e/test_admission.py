@@ -82,6 +82,23 @@ async def test_only_who_has_a_key_is_let_in_and_only_to_its_models(
     assert "authorization" not in at.fake.heads[0], "the client's key is for the gateway alone"
 
 
+async def test_keys_that_are_read_later_count_as_those_of_the_start_do() -> None:
+    keys = {"keys": [key("a")]}
+    async with world(admission={"max_in_flight": 9}) as at, fake_replica() as other:
+        replicas = [{"url": at.fake.url, "api_key": "the replica's"}, {"url": other.url}]
+        listen = {"port": 0}
+        at.gateway.gateway.reload(Config.model_validate({"listen": listen, "admission": keys, "replicas": replicas}))
+        await until(lambda: len(list(at.gateway.gateway.health.states(0.0))) == 2, "the other has joined")
+        assert (await at.chat()).status_code == 401
+        for _ in range(8):
+            assert (await at.chat("a")).status_code == 200
+            assert (await at.chat(headers={"x-api-key": "key-a"})).status_code == 200
+        assert at.fake.heads
+        assert other.heads
+        assert all("authorization: bearer the replica's\r\n" in head for head in at.fake.heads)
+        assert not [head for head in at.fake.heads + other.heads if "key-a" in head]
+
+
 async def test_a_rate_is_a_429_that_says_when() -> None:
     keys = [key("a", requests_per_minute=2), key("b", tokens_per_minute=60)]
     async with world(admission={"keys": keys}) as at:

@@ -6,9 +6,13 @@ import sys
 from pathlib import Path
 
 import httpx
+import pytest
 import yaml
 from fake_replica import FakeReplica, fake_replica
+from gateway_here import gateway_here, until
 from processes import Running, eventually, free_port, gateway_process, process
+
+from gateway.serve import follow
 
 BODY = {"model": "fake", "messages": []}
 
@@ -60,6 +64,30 @@ async def test_a_file_that_cant_be_used_is_refused_and_the_old_one_stays(tmp_pat
         await eventually(refused, "the refusal is logged")
         assert ":4: policy: " in gateway.log.read_text()
         assert await policy_of(gateway.url) == "kv-aware"
+
+
+async def test_a_file_that_is_being_written_takes_no_replica_away(tmp_path: Path) -> None:
+    async with fake_replica() as fake, gateway_process({"replicas": [{"url": fake.url}]}, tmp_path) as gateway:
+        assert gateway.config is not None
+        gateway.config.write_text("")
+
+        async def refused() -> bool:
+            return "no replica is named" in gateway.log.read_text()
+
+        await eventually(refused, "the refusal is logged")
+        assert await policy_of(gateway.url) == "kv-aware"
+
+
+async def test_a_file_that_has_changed_while_the_gateway_started_is_read_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    file = tmp_path / "gateway.yaml"
+    file.write_text("policy: session")
+    async with gateway_here({}, joined=0) as here:
+        following = asyncio.create_task(follow(file, b"policy: round-robin", lambda config: config, here.gateway))
+        await until(lambda: "configuration read again: policy session" in caplog.text, "the file was read again")
+        following.cancel()
 
 
 async def test_a_hang_up_signal_reads_the_file_again(tmp_path: Path) -> None:

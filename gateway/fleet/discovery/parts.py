@@ -17,7 +17,7 @@ from routing.types import ReplicaId
 
 
 class DiscoveryParts:
-    """Discovery as the gateway uses it. make: the watch of a replica; drain: tells who
+    """Discovery as the gateway uses it. make: the watch of a replica; introduce: see `Roster`; drain: tells who
     gets no new requests; forget: ends the metrics of one."""
 
     def __init__(
@@ -25,12 +25,13 @@ class DiscoveryParts:
         settings: Settings,
         background: Background,
         make: Callable[[ReplicaConfig], Watching],
+        introduce: Callable[[ReplicaConfig], None],
         drain: Callable[[ReplicaId, bool], None],
         forget: Callable[[ReplicaId], None],
     ) -> None:
         self._settings = settings
         self._forget = forget
-        self._roster = Roster(make, background, drain, self._gone)
+        self._roster = Roster(make, background, introduce, drain, self._gone)
         self._discovery = Discovery(make_sources(settings, Random()), Random(), self._roster.want)
         self.collector = DiscoveryCollector(self._discovery)
         self.configure = self._discovery.configure

@@ -27,19 +27,22 @@ class Watching(Protocol):
 class Roster:
     """One watch for each replica that is wanted.
 
-    make: the watch of a replica; drain: told who gets no new requests, and who does again; gone: told of each that is
-    wanted no more, after its watch has ended.
+    make: the watch of a replica; introduce: told what is said of each before it is watched, and whenever that changes;
+    drain: told who gets no new requests, and who does again; gone: told of each that is wanted no more, after its watch
+    has ended.
     """
 
     def __init__(
         self,
         make: Callable[[ReplicaConfig], Watching],
         background: Background,
+        introduce: Callable[[ReplicaConfig], None] = lambda replica: None,
         drain: Callable[[ReplicaId, bool], None] = lambda replica, draining: None,
         gone: Callable[[Identity], None] = lambda who: None,
     ) -> None:
         self._make = make
         self._background = background
+        self._introduce = introduce
         self._drain = drain
         self._gone = gone
         self._known: dict[Identity, ReplicaConfig] = {}
@@ -63,12 +66,14 @@ class Roster:
             if replica.draining != self._known[who].draining:  # else what an operator asked for otherwise stays
                 self._drain(replica_id(who.url), replica.draining)
             self._known[who] = replica
+            self._introduce(replica)
             self._watches[who][0].change(replica)
         for replica in changes.join:
             who = identity(replica)
             self._known[who] = replica
             if replica.draining:
                 self._drain(replica_id(who.url), True)
+            self._introduce(replica)
             watch = self._make(replica)
             run = partial(_after, self._ending.get(who.url, ()), watch)
             self._watches[who] = watch, self._background.keep("watch", run)

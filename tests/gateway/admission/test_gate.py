@@ -68,3 +68,19 @@ async def test_one_that_gives_up_leaves_its_place_whenever_that_is() -> None:
     await asyncio.gather(early, late, return_exceptions=True)
     assert (gate.in_flight, gate.queued) == (0, 0)
     await gate.enter(A, 0)
+
+
+async def test_limits_that_were_raised_count_for_those_who_wait_already() -> None:
+    gate = Gate(1, 10, 30.0)
+    await gate.enter(B, 0)
+    waiting = [asyncio.create_task(gate.enter(tenant, 0)) for tenant in (A, B, B)]
+    await turns()
+    gate.resize(3, 10, 30.0, [A, Tenant("b", max_in_flight=2)])
+    await turns()
+    assert [task.done() for task in waiting] == [True, True, False]
+    assert (gate.in_flight, gate.queued) == (3, 1)
+    gate.leave(B)
+    await waiting[2]
+    for tenant in (A, B, B):
+        gate.leave(tenant)
+    assert (gate.in_flight, gate.queued) == (0, 0)

@@ -35,6 +35,18 @@ async def test_a_minutes_requests_may_come_at_once_and_then_evenly() -> None:
     assert [await takes(quota, tenant) for _ in range(2)] == [None, 10.0]
 
 
+async def test_a_changed_rate_counts_at_once_and_what_was_taken_stays_taken() -> None:
+    clock = Clock()
+    quota = Quota(clock)
+    slow, fast = Tenant("a", requests_per_minute=2), Tenant("a", requests_per_minute=60)
+    assert [await takes(quota, slow) for _ in range(3)] == [None, None, 30.0]
+    assert await takes(quota, fast) == 1.0
+    clock.at = 60.0
+    assert [await takes(quota, fast) for _ in range(60)] == [None] * 60
+    clock.at = 100.0
+    assert [await takes(quota, slow) for _ in range(3)] == [None, None, 30.0]
+
+
 async def test_tokens_are_settled_when_they_have_been_counted() -> None:
     clock = Clock()
     quota, tenant = Quota(clock), Tenant("a", tokens_per_minute=600)

@@ -82,7 +82,7 @@ async def watched() -> AsyncIterator[Watched]:
                 probe, replica, URL, Probing(), world.membership, world.fleet, health, world.metrics, time.monotonic
             )
 
-        roster = Roster(watch, background, health.drain, lambda who: world.metrics.forget(A.replica))
+        roster = Roster(watch, background, drain=health.drain, gone=lambda who: world.metrics.forget(A.replica))
         yield Watched(world, roster)
         roster.close()
 

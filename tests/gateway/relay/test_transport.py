@@ -10,7 +10,8 @@ from fake_replica import FakeReplica, fake_replica
 from processes import eventually, free_port
 from unreachable import uncollected, unreachable
 
-from gateway.config import Config, ReplicaConfig
+from gateway.config import Config
+from gateway.relay.credentials import Credentials
 from gateway.relay.credentials import client as replica_client
 from gateway.relay.limits import Limits
 from gateway.relay.transport import PoolTransport
@@ -89,7 +90,8 @@ async def test_a_connection_is_used_again(client: httpx.AsyncClient) -> None:
 
 
 async def test_what_was_asked_and_answered_is_freed_at_once() -> None:
-    async with fake_replica() as fake, replica_client(Config(replicas=[ReplicaConfig(url=fake.url)])) as client:
+    config = Config()
+    async with fake_replica() as fake, replica_client(config, Credentials(config)) as client:
         with uncollected():
             assert (await client.get(fake.url + "/health")).json() == {}
             assert (await client.get(fake.url + "/nothing")).status_code == 404

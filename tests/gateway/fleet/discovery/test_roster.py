@@ -95,7 +95,7 @@ async def test_who_drains_is_said_once_and_not_of_the_next_owner_of_its_address(
         roster = Roster(
             lambda config: Watch(config, Diary()),
             background,
-            lambda replica, draining: said.append((replica, draining)),
+            drain=lambda replica, draining: said.append((replica, draining)),
         )
         roster.want([replica()])
         assert said == []
@@ -105,3 +105,19 @@ async def test_who_drains_is_said_once_and_not_of_the_next_owner_of_its_address(
         roster.want([replica("b")])
         assert said == [("10.0.0.1:8000", True), ("10.0.0.1:8000", False)]
         roster.close()
+
+
+async def test_what_is_said_of_a_replica_is_told_before_it_is_watched_and_when_it_changes() -> None:
+    diary = Diary()
+    async with Background() as background:
+        roster = Roster(
+            lambda config: Watch(config, diary),
+            background,
+            introduce=lambda config: diary.entries.append(f"{config.weight:g} said"),
+        )
+        roster.want([replica()])
+        await steps()
+        roster.want([replica(weight=2)])
+        roster.want([replica(weight=2)])
+        roster.close()
+    assert diary.entries == ["1 said", "a watched", "2 said", "a weighs 2", "a let go"]
