@@ -44,7 +44,8 @@ class Compare:
             default=[],
             metavar="NAME=URL|COMMAND",
             help="another router: one that runs, or a command, in which {port} is where it shall listen and {replicas} "
-            "are the replicas' URLs ({commas}: in one word)",
+            "are the replicas' URLs ({commas}: in one word). A word with {replica} is there once for each; "
+            "{events} in it is where its KV events are",
         )
         add("--port", type=positive, help="of the first replica, for routers that run already (default: free ones)")
         add(

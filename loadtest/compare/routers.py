@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import httpx
 import yaml
 
 from loadtest.processes import child, consecutive_free_ports, python
@@ -64,7 +65,8 @@ class Started:
     """Another program, started for each run.
 
     command: words, in which `{port}` is where it shall listen, `{replicas}` the replicas' URLs as words of their own,
-    `{commas}` the same as one word with commas between.
+    `{commas}` the same as one word with commas between. A word with `{replica}` in it is there once for each replica;
+    `{events}` in it is where that one publishes its KV events.
     """
 
     name: str
@@ -74,17 +76,28 @@ class Started:
 
     @contextlib.asynccontextmanager
     async def serving(self, replicas: Sequence[str]) -> AsyncIterator[str]:
-        """Its output is shown if it fails."""
+        """Its output is shown if it fails. Raises httpx.HTTPError if replicas are asked for events and don't answer."""
         port = consecutive_free_ports(1)
+        events = await _events(replicas) if "{events}" in self.command else [""] * len(replicas)
         words: list[str] = []
         for word in shlex.split(self.command):
             if word == "{replicas}":
                 words += replicas
+            elif "{replica}" in word:
+                each = zip(replicas, events, strict=True)
+                words += [word.replace("{replica}", url).replace("{events}", place) for url, place in each]
             else:
                 words.append(word.replace("{port}", str(port)).replace("{commas}", ",".join(replicas)))
         url = f"http://127.0.0.1:{port}"
         async with child(words, [url + self.ready]):
             yield url
+
+
+async def _events(replicas: Sequence[str]) -> list[str]:
+    """Where each publishes its KV events."""
+    async with httpx.AsyncClient() as client:
+        answers = [await client.get(f"{url}/kv_event_sources") for url in replicas]
+    return [str(answer.raise_for_status().json()["0"]["endpoint"]) for answer in answers]
 
 
 @dataclass(frozen=True, slots=True)

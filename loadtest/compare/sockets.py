@@ -41,7 +41,9 @@ async def replicas(fleet: Fleet, port: int | None = None, time_scale: float = 1.
         "--kv-port",
         str(consecutive_free_ports(2 * fleet.replicas)),
     ]
-    async with python([*command, "--count", str(fleet.replicas)], [f"{url}/health" for url in urls]):
+    # Some routers have prompts rendered by the replicas.
+    command += ["--enable-scale-out", "--count", str(fleet.replicas)]
+    async with python(command, [f"{url}/health" for url in urls]):
         yield urls
 
 

@@ -11,6 +11,7 @@ from loadtest.replica.driver import Driver
 from loadtest.replica.generate import Generate
 from loadtest.replica.operations import Operations
 from loadtest.replica.publisher import Publisher
+from loadtest.replica.render import Render
 from loadtest.replica.speech import Speaker
 from loadtest.replica.text import Text
 
@@ -25,14 +26,22 @@ async def _no_route(request: Request, error: Exception) -> Response:
     return JSONResponse({"detail": error.detail}, error.status_code)
 
 
-def create_app(model: Model, driver: Driver, text: Text, speaker: Speaker, publisher: Publisher | None) -> Starlette:
-    """The routes of one replica. publisher: None if it announces nothing. The caller runs the driver."""
+def create_app(
+    model: Model, driver: Driver, text: Text, speaker: Speaker, publisher: Publisher | None, scale_out: bool = False
+) -> Starlette:
+    """The routes of one replica. publisher: None if it announces nothing. The caller runs the driver.
+
+    scale_out: whether it answers the render routes, as vLLM does with `--enable-scale-out`.
+    """
     operations = Operations(model, driver, text, publisher)
     chat, completion = (Generate(kind, model, driver, text, speaker) for kind in (Kind.CHAT, Kind.COMPLETION))
+    render_chat, render_completion = (Render(kind, model, text, scale_out) for kind in (Kind.CHAT, Kind.COMPLETION))
     return Starlette(
         routes=[
             Route("/v1/chat/completions", chat, methods=["POST"]),
             Route("/v1/completions", completion, methods=["POST"]),
+            Route("/v1/chat/completions/render", render_chat.answer, methods=["POST"]),
+            Route("/v1/completions/render", render_completion.answer, methods=["POST"]),
             Route("/v1/models", operations.models),
             Route("/health", operations.health),
             Route("/ping", operations.health, methods=["GET", "POST"]),

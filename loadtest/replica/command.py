@@ -39,6 +39,7 @@ class Replica:
             default=5557,
             help="port of the first one's KV events; its replay and the others follow",
         )
+        add("--kv-topic", default="", metavar="TOPIC", help="of the KV events (default: empty, as vLLM's)")
         add("--profile", choices=sorted(PROFILES), default="qwen3-32b-h100", help="model and GPU to time")
         add("--blocks", type=positive, help="KV blocks, one of them the null block (default: what the GPU holds)")
         add("--block-size", type=positive, default=DEFAULT_BLOCK_SIZE, help="tokens per block (default %(default)s)")
@@ -46,6 +47,7 @@ class Replica:
             "--time-scale", type=above_zero, default=1.0, help="real seconds per simulated second (default %(default)s)"
         )
         add("--model", default="sim", help="name under which the model is served (default %(default)s)")
+        add("--enable-scale-out", action="store_true", help="answer the render routes, as vLLM does under this flag")
         add("--l2-dir", type=Path, metavar="DIR", help="a folder that the replicas share, as LMCache does")
         add("--l2-bytes-per-token", type=positive, default=57_344, help="of KV cache there (default %(default)s)")
         add(
@@ -121,9 +123,11 @@ def _settings(args: argparse.Namespace, index: int) -> "ReplicaSettings":
         kv_port=kv_port,
         replay_port=kv_port + 1,
         buffer_steps=args.buffer_steps,
+        topic=args.kv_topic,
         faults=Faults(args.event_loss, args.event_delay, args.event_hwm, args.seed + index),
         host_memory=args.host_blocks and HostSettings(args.host_blocks, Teller(args.host_events)),
         sliding=args.sliding_groups and SlidingSettings(args.sliding_groups, args.window),
         l2=args.l2_dir
         and FolderSettings(args.l2_dir, args.l2_bytes_per_token, args.l2_gbps, fails=not args.l2_recompute),
+        scale_out=args.enable_scale_out,
     )

@@ -52,7 +52,8 @@ class ReplicaSettings:
     replay_port: int = 0
     buffer_steps: int = DEFAULT_BUFFER_STEPS
     """batches kept for replay"""
-    topic: str = "kv-events"
+    topic: str = ""
+    """of its event stream; empty as vLLM's is unless set"""
     faults: Faults = NO_FAULTS
     """of its event stream"""
     host_memory: HostSettings | None = None
@@ -60,6 +61,8 @@ class ReplicaSettings:
     """sliding-window groups, if the model is a hybrid one"""
     l2: FolderSettings | None = None
     """a folder that it shares with other replicas"""
+    scale_out: bool = False
+    """whether it answers the render routes"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +120,7 @@ async def serve(settings: ReplicaSettings, text: Text) -> AsyncIterator[Served]:
     )
     async with publisher:
         driver = Driver(engine, publisher.publish, settings.time_scale)
-        app = create_app(model, driver, text, Speaker(text, settings.seed), publisher)
+        app = create_app(model, driver, text, Speaker(text, settings.seed), publisher, settings.scale_out)
         with socket.socket() as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((settings.host, settings.port))

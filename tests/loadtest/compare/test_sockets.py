@@ -1,6 +1,7 @@
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from loadtest.bounds import infinite
@@ -44,6 +45,19 @@ async def test_a_command_gets_the_replicas_as_words_of_their_own() -> None:
         async with shown.serving(["http://a", "http://b"]):
             pass
     assert "['http://a', 'http://b', 'http://a,http://b']" in failed.value.__notes__[0]
+
+
+async def test_a_word_is_repeated_for_each_replica_with_the_place_of_its_events() -> None:
+    shown = Started(
+        "shown", f"{sys.executable} -c 'import sys; sys.exit(str(sys.argv[1:]))' --from={{replica}}={{events}}"
+    )
+    async with replicas(FLEET) as urls, httpx.AsyncClient() as client:
+        sources = [(await client.get(f"{url}/kv_event_sources")).json()["0"]["endpoint"] for url in urls]
+        with pytest.raises(ChildFailed) as failed:
+            async with shown.serving(urls):
+                pass
+    words = [f"--from={url}={place}" for url, place in zip(urls, sources, strict=True)]
+    assert str(words) in failed.value.__notes__[0]
 
 
 async def test_a_program_that_is_not_there_is_named() -> None:

@@ -158,12 +158,37 @@ async def test_tokenize_gives_what_the_chat_route_prefills(http: httpx.AsyncClie
     assert "What is a block?" in (await http.post("/detokenize", json={"tokens": tokenized["tokens"]})).json()["prompt"]
 
 
+async def test_render_gives_what_each_route_prefills(text: Text) -> None:
+    chat = {"model": "sim", "messages": [USER], "tools": [WEATHER], "max_tokens": 1, "cache_salt": "s"}
+    headers = {"x-request-id": "r"}
+    async with (
+        serve(ReplicaSettings(blocks=65, time_scale=0.01, scale_out=True), text) as replica,
+        httpx.AsyncClient(base_url=replica.url, headers=headers) as http,
+    ):
+        rendered = (await http.post("/v1/chat/completions/render", json=chat)).json()
+        answered = (await http.post("/v1/chat/completions", json={**chat, "return_token_ids": True})).json()
+        several = (await http.post("/v1/completions/render", json={"prompt": [[1, 2], [3]]})).json()
+        refused = await http.post("/v1/completions/render", json={"prompt": ""})
+    assert rendered["token_ids"] == answered["prompt_token_ids"]
+    assert (rendered["request_id"], rendered["model"], rendered["cache_salt"]) == ("chatcmpl-r", "sim", "s")
+    assert rendered["sampling_params"] == {"max_tokens": 1}
+    assert [(one["request_id"], one["token_ids"]) for one in several] == [("cmpl-r-0", [1, 2]), ("cmpl-r-1", [3])]
+    assert (refused.status_code, refused.json()["error"]["param"]) == (400, "prompt")
+
+
+@pytest.mark.parametrize("endpoint", ["/v1/chat/completions", "/v1/completions"])
+async def test_render_is_forbidden_unless_it_was_asked_for(http: httpx.AsyncClient, endpoint: str) -> None:
+    response = await http.post(f"{endpoint}/render", json={"messages": [USER], "prompt": "a"})
+    assert (response.status_code, response.json()["error"]["type"]) == (403, "PermissionDeniedError")
+    assert "--enable-scale-out" in response.json()["error"]["message"]
+
+
 async def test_the_operators_endpoints(http: httpx.AsyncClient, replica: Served, text: Text) -> None:
     assert (await http.get("/health")).status_code == 200
     (card,) = (await http.get("/v1/models")).json()["data"]
     assert (card["id"], card["root"], card["parent"], card["max_model_len"]) == ("sim", str(text.path), None, 512)
     source = (await http.get("/kv_event_sources")).json()["0"]
-    assert (source["endpoint"], source["topic"]) == (replica.publisher.endpoint, "kv-events")
+    assert (source["endpoint"], source["topic"]) == (replica.publisher.endpoint, "")
     assert (await http.get("/load")).json() == {"server_load": 0}
     assert "version" in (await http.get("/version")).json()
 

@@ -19,6 +19,7 @@ async def test_each_replica_has_its_own_ports_and_cache() -> None:
     port, kv_port = consecutive_free_ports(2), consecutive_free_ports(4)
     urls = [f"http://127.0.0.1:{port}", f"http://127.0.0.1:{port + 1}"]
     command = ["-m", "loadtest.replica", "--port", str(port), "--kv-port", str(kv_port), "--count", "2"]
+    command += ["--kv-topic", "kv@here"]
     body = {"prompt": [1] * 40, "max_tokens": 1}
     async with (
         python([*command, "--time-scale", "0.01"], [f"{url}/health" for url in urls]),
@@ -32,6 +33,7 @@ async def test_each_replica_has_its_own_ports_and_cache() -> None:
             for url in (urls[0], urls[0], urls[1])
         ]
     ports = [source[key] for source in sources for key in ("endpoint", "replay_endpoint")]
+    assert {source["topic"] for source in sources} == {"kv@here"}
     assert ports == [f"tcp://127.0.0.1:{kv_port + offset}" for offset in range(4)]
     assert cached == [0, 32, 0]
 
