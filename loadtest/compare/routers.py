@@ -1,5 +1,6 @@
 """Who is compared through real sockets: kvgate under a policy, or any other OpenAI-compatible router."""
 
+import asyncio
 import contextlib
 import shlex
 import tempfile
@@ -13,7 +14,11 @@ import yaml
 
 from loadtest.processes import child, consecutive_free_ports, python
 from loadtest.replica.timing import Profile
+from loadtest.trial import MODEL
 from routing.policies import policy_named
+
+LISTED_SECONDS = 60.0
+_POLL_SECONDS = 0.05
 
 
 class Router(Protocol):
@@ -90,7 +95,18 @@ class Started:
                 words.append(word.replace("{port}", str(port)).replace("{commas}", ",".join(replicas)))
         url = f"http://127.0.0.1:{port}"
         async with child(words, [url + self.ready]):
+            await _listed(url)
             yield url
+
+
+async def _listed(router: str) -> None:
+    """Some are healthy before they know a model; of those that list models, wait until ours is there."""
+    async with asyncio.timeout(LISTED_SECONDS), httpx.AsyncClient() as client:
+        while True:
+            answer = await client.get(f"{router}/v1/models")
+            if not answer.is_success or f'"{MODEL}"' in answer.text:
+                return
+            await asyncio.sleep(_POLL_SECONDS)
 
 
 async def _events(replicas: Sequence[str]) -> list[str]:
