@@ -47,8 +47,8 @@ def measure(
     world.route_others()
     matches = timed(lambda: [world.index.match(blocks)])
     request = RouteRequest("m", (Prompt(len(ids), {SPACE: blocks}),))
-    timed(lambda: world.router.route(request, matches, world.policy, perf_counter()))
-    world.drop(blocks)
+    decision = timed(lambda: world.router.route(request, matches, world.policy, perf_counter()))
+    world.serve(decision, blocks)
     return times
 
 

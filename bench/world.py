@@ -12,7 +12,7 @@ from gateway.interpreter import settle
 from gateway.prompt.tokenizer import Tokenizer
 from routing.changes import Change, Drop, Put
 from routing.cost import PROFILES
-from routing.decision import Prompt, RouteRequest
+from routing.decision import Decision, Prompt, RouteRequest
 from routing.fit import SpeedFit
 from routing.fleet import Fleet, ModelCard, Replica
 from routing.fresh import FreshRoutes
@@ -47,8 +47,10 @@ class World:
             blocks = [BlockHash(random.getrandbits(64)) for _ in range(BLOCKS // REPLICAS)]
             self._tell(EngineId(id, 0), Put(Tier.GPU, blocks))
         fit = SpeedFit(PROFILES["qwen3-32b-h100"])
-        self.router = Router(self.fleet, FreshRoutes(2.0), fit, Stakes(self.room))
+        self._fresh = FreshRoutes(2.0)
+        self.router = Router(self.fleet, self._fresh, fit, Stakes(self.room))
         self.policy = POLICIES["kv-aware"](random)
+        self._served: Sequence[BlockHash] = ()
         settle()  # as a gateway does
 
     def hold(self, blocks: Sequence[BlockHash]) -> None:
@@ -57,16 +59,26 @@ class World:
             self._tell(engine.id, Put(Tier.GPU, blocks[: self.random.randrange(len(blocks))]))
 
     def route_others(self) -> None:
-        """Requests with prompts of which nothing is held."""
+        """Requests with prompts of which nothing is held, neither before nor after."""
         for _ in range(_OTHERS):
             blocks = [BlockHash(self.random.getrandbits(64)) for _ in range(_OTHERS_BLOCKS)]
             request = RouteRequest("m", (Prompt(len(blocks) * BLOCK_SIZE, {SPACE: blocks}),))
-            self.router.route(request, [self.index.match(blocks)], self.policy, perf_counter())
+            decision = self.router.route(request, [self.index.match(blocks)], self.policy, perf_counter())
+            self._begin(decision, blocks)
 
-    def drop(self, blocks: Sequence[BlockHash]) -> None:
-        """No replica holds them any more: what it held before is all it holds."""
+    def serve(self, decision: Decision, blocks: Sequence[BlockHash]) -> None:
+        """The engine that was chosen computes the prompt and is the only one to hold it, until the next is served."""
         for engine in self.fleet:
+            self._tell(engine.id, Drop(Tier.GPU, self._served))
             self._tell(engine.id, Drop(Tier.GPU, blocks))
+        self._served = blocks
+        self._tell(decision.engine, Put(Tier.GPU, blocks))
+        self._begin(decision, blocks)
+
+    def _begin(self, decision: Decision, blocks: Sequence[BlockHash]) -> None:
+        """The first token has come, and events have spoken of all blocks."""
+        self.router.began(decision, perf_counter())
+        self._fresh.settle(decision.engine, blocks)
 
     def _tell(self, engine: EngineId, change: Change) -> None:
         self.index.apply(engine, [change])

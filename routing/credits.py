@@ -192,7 +192,7 @@ class Credits:
 def _next_credited(credited: _Credited, blocks: Sequence[BlockHash], at: int) -> int:
     """Where the next one is that is credited."""
     rest = blocks[at:]
-    if credited.keys().isdisjoint(rest):  # mostly so, and known in half the time that it takes to count along
+    if not credited or credited.keys().isdisjoint(rest):  # mostly so, and known in half the time that it takes to count along
         return len(blocks)
     return next(compress(count(at), map(credited.__contains__, rest)))
 

@@ -5,6 +5,7 @@ cache is still wanted, follow from when its blocks were last used: by our own ro
 """
 
 from array import array
+from bisect import bisect_left
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import exp
@@ -89,16 +90,31 @@ class _Use:
 
     __slots__ = ("count", "time", "whole")
 
-    def __init__(self, time: float, blocks: Sequence[BlockHash]) -> None:
+    def __init__(self, time: float, blocks: "array[int]") -> None:
         self.time = time
+        self.hold(blocks)
+
+    def hold(self, blocks: "array[int]") -> None:
+        """These are all of them."""
         self.count = len(blocks)
         """how many there still are"""
-        self.whole = array("Q", blocks) if len(blocks) >= _LEAST else None
+        self.whole = blocks if len(blocks) >= _LEAST else None
         """they, in their order, while none has left"""
 
     def lose(self, count: int) -> None:
+        """So many have left, whichever they are."""
         self.count -= count
         self.whole = None
+
+    def common(self, prompt: "array[int]", at: int) -> int:
+        """How many blocks of a prompt from `at` on are the first of these; 0 where these are no longer whole."""
+        ours = self.whole
+        if ours is None or ours[0] != prompt[at]:
+            return 0
+        most = min(len(ours), len(prompt) - at)
+        if ours[most - 1] != prompt[at + most - 1]:
+            most = bisect_left(range(most), True, key=lambda ahead: ours[ahead] != prompt[at + ahead])
+        return most if ours[:most] == prompt[at : at + most] else 0
 
 
 class _Cache:
@@ -107,7 +123,7 @@ class _Cache:
     __slots__ = ("_lifetime", "at", "counts", "fresh", "uses")
 
     def __init__(self, lifetime: float) -> None:
-        self.uses: dict[BlockHash, _Use] = {}
+        self.uses: dict[int, _Use] = {}
         """the last one of each block"""
         self.counts: OrderedDict[float, int] = OrderedDict()
         """how many were used last at each moment"""
@@ -119,25 +135,28 @@ class _Cache:
     def put(self, blocks: Sequence[BlockHash], now: float) -> None:
         uses = self.uses
         new = [block for block in blocks if block not in uses]
-        uses.update(dict.fromkeys(new, _Use(now, new)))
+        self._make(new, now)
         self._gain(len(new), now)
 
-    def drop(self, blocks: Sequence[BlockHash], now: float) -> dict[float, int]:
+    def drop(self, blocks: Sequence[BlockHash], now: float) -> Mapping[float, int]:
         """Returns how many there were by age."""
         uses = self.uses
         dropped = Counter(map(uses.pop, [block for block in blocks if block in uses]))
+        by_time: Counter[float] = Counter()
         for use, count in dropped.items():
             use.lose(count)
-        return self._lose(dropped, now)
+            by_time[use.time] += count
+        return self._lose(by_time, now)
 
-    def use(self, blocks: Sequence[BlockHash], now: float) -> dict[float, int]:
+    def use(self, blocks: Sequence[BlockHash], now: float) -> Mapping[float, int]:
         """Returns how many there were by age.
 
-        Blocks that were used together mostly are again. Then that use is moved, without a look at each of them.
+        Blocks that were used together mostly are again, all of them or the first ones. Then that use is moved, or
+        divided, without a look at each of them.
         """
         uses = self.uses
         asked = array("Q", blocks)
-        used: Counter[_Use] = Counter()
+        by_time: Counter[float] = Counter()
         again: list[_Use] = []
         apart: list[BlockHash] = []
         at = 0
@@ -145,24 +164,41 @@ class _Cache:
             use = uses.get(blocks[at])
             if use is None:
                 at += 1
-            elif use.whole is not None and use.whole == asked[at : at + use.count]:
+                continue
+            common = use.common(asked, at)
+            if common == use.count:
                 again.append(use)
-                used[use] = use.count
-                at += use.count
+            elif common >= _LEAST:
+                again.append(self._divided(use, asked[at : at + common]))
             else:
+                common = 1
+                use.lose(1)
                 apart.append(blocks[at])
-                used[use] += 1
-                at += 1
-        ages = self._lose(used, now)
+            by_time[use.time] += common
+            at += common
+        ages = self._lose(by_time, now)
         for use in again:
             use.time = now
-            del used[use]
-        for use, count in used.items():
-            use.lose(count)
         if apart:
-            uses.update(dict.fromkeys(apart, _Use(now, apart)))
+            self._make(apart, now)
         self._gain(sum(use.count for use in again) + len(apart), now)
         return ages
+
+    def _make(self, blocks: Sequence[int], time: float) -> _Use:
+        use = _Use(time, array("Q", blocks))
+        self.uses.update(dict.fromkeys(blocks, use))
+        return use
+
+    def _divided(self, use: _Use, front: "array[int]") -> _Use:
+        """The first blocks of a use as one of their own."""
+        assert use.whole is not None
+        rest = use.whole[len(front) :]
+        if len(front) < len(rest):  # the shorter one is made anew
+            use.hold(rest)
+            return self._make(front, use.time)
+        self._make(rest, use.time)
+        use.hold(front)
+        return use
 
     def _gain(self, count: int, now: float) -> None:
         if count:
@@ -170,11 +206,8 @@ class _Cache:
             self.fresh += count
             self.counts[now] = self.counts.get(now, 0) + count
 
-    def _lose(self, lost: Mapping[_Use, int], now: float) -> dict[float, int]:
+    def _lose(self, by_time: Mapping[float, int], now: float) -> Mapping[float, int]:
         self._decay(now)
-        by_time: dict[float, int] = {}
-        for use, count in lost.items():
-            by_time[use.time] = by_time.get(use.time, 0) + count
         for time, count in by_time.items():
             self.fresh -= count * exp((time - now) / self._lifetime)
             left = self.counts[time] - count
