@@ -18,7 +18,7 @@ from gateway.relay.upload import Upload
 _GZIP = 16 + zlib.MAX_WBITS
 """zlib's: with gzip's header and checksum"""
 _SLICE = 65_536
-"""Of a form that is read at once: what may keep the event loop."""
+"""Of a form that is read at once, or of a text that is decoded: what may keep the event loop."""
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ async def take_in(client: Client, limits: Limits, *, forms: bool, tells: bool = 
     if form is not None and encoding == b"identity":
         return await _begin_form(client, form, limits)
     raw = await client.body(limits.body_bytes)
-    plain = _decoded(raw, limits.body_bytes) if encoding == b"gzip" else raw
+    plain = await _decoded(raw, limits.body_bytes) if encoding == b"gzip" else raw
     if form is None:
         plain = in_utf8(plain)
         return Intake(parse(plain), plain, raw)
@@ -122,14 +122,22 @@ async def _begin_form(client: Client, form: FormModel, limits: Limits) -> Intake
     return Intake(Body(model=form.name), begun, begun, form, more=size > limits.upload_held)
 
 
-def _decoded(raw: bytes, limit: int) -> bytes:
+async def _decoded(raw: bytes, limit: int) -> bytes:
     decoder = zlib.decompressobj(_GZIP)
-    try:
-        plain = decoder.decompress(raw, limit + 1)
-    except zlib.error as exc:
-        raise BadRequest("The request body is not gzip, as its Content-Encoding says.") from exc
-    if len(plain) > limit:
-        raise BodyTooLarge(f"The request body has more than the limit of {limit} bytes when it is decoded.")
-    if not decoder.eof or decoder.unused_data:
+    parts, size, at, left = [], 0, 0, b""
+    while not decoder.eof and (left or at < len(raw)):
+        if not left:
+            left, at = raw[at : at + _SLICE], at + _SLICE
+        try:
+            part = decoder.decompress(left, _SLICE)
+        except zlib.error as exc:
+            raise BadRequest("The request body is not gzip, as its Content-Encoding says.") from exc
+        size += len(part)
+        if size > limit:
+            raise BodyTooLarge(f"The request body has more than the limit of {limit} bytes when it is decoded.")
+        parts.append(part)
+        left = decoder.unconsumed_tail
+        await asyncio.sleep(0)
+    if not decoder.eof or decoder.unused_data or at < len(raw):
         raise BadRequest("The request body is not one whole gzip stream.")
-    return plain
+    return b"".join(parts)

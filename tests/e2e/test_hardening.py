@@ -1,7 +1,9 @@
 """What clients may not do to the gateway."""
 
 import asyncio
+import gzip
 import json
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -235,6 +237,19 @@ async def test_no_other_path_of_an_engine_is_reached_by_the_id_of_an_answer(path
             assert (await made.say(asked)).startswith(b"HTTP/1.1 404")
         assert not made.fake.heads
         assert not [asked for asked in made.fake.asked if "responses" in asked]
+
+
+async def test_a_compressed_body_is_decoded_piece_by_piece_and_as_a_whole() -> None:
+    body = b'{"model":"fake","messages":[],"x":"%b"}' % random.Random(1).randbytes(200_000).hex().encode()
+    packed, bomb = gzip.compress(body), gzip.compress(b" " * 2_000_001)
+    async with world(limits={"body_bytes": 2_000_000}) as at:
+        for sent, status in (
+            (packed, 200), (packed[:-1], 400), (packed + b"x", 400), (packed + packed, 400), (body, 400), (bomb, 413),
+        ):  # fmt: skip
+            headers = {"content-encoding": "gzip"}
+            answer = await at.here.client.post(at.here.url + CHAT.decode(), content=sent, headers=headers)
+            assert (len(sent), answer.status_code) == (len(sent), status)
+        assert at.fake.raw == [packed]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32-be"])

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.relay.splice import remove_member, set_member
+from gateway.errors import BadRequest
+from gateway.relay.splice import member_value, remove_member, set_member
 
 KEYS = ("stream", "stream_options", "model")
+DEEP = b'[{"stream":' * 30 + b'"}]"' + b"}]" * 30
 
 
 @pytest.mark.parametrize(
@@ -28,6 +30,9 @@ KEYS = ("stream", "stream_options", "model")
         ("an escaped quote", b'{"a":"\\\\\\"","stream":0}', b'{"a":"\\\\\\"","stream":true}'),
         ("white space", b'\n{\t"stream"\r:\n0\t}\n', b'\n{\t"stream"\r:\ntrue\t}\n'),
         ("number spelling", b'{"a":1.0E+2,"stream":-0e1,"b":00}', b'{"a":1.0E+2,"stream":true,"b":00}'),
+        ("behind what is deep", b'{"a":%b,"stream":0}' % DEEP, b'{"a":%b,"stream":true}' % DEEP),
+        ("as what is deep", b'{"a":1,"stream":%b,"b":2}' % DEEP, b'{"a":1,"stream":true,"b":2}'),
+        ("behind a key that is no text", b'{"\xff":1,"stream":0}', b'{"\xff":1,"stream":true}'),
         ("no ASCII", '{"ä":"😀","stream":0}'.encode(), '{"ä":"😀","stream":true}'.encode()),
     ],
 )
@@ -59,6 +64,22 @@ def test_a_member_is_removed(why: str, body: bytes, changed: bytes) -> None:
 def test_what_is_no_object_is_refused(body: bytes) -> None:
     with pytest.raises(ValueError, match=r".+"):
         set_member(body, "stream", b"true")
+
+
+SLOW = {"escapes": b'"\\u0061":1,' * 20_000, "depth": b'"a":[%b1],' % (b"[" * 900 + b"]" * 900 + b",") * 20}
+
+
+@pytest.mark.parametrize("slow", SLOW.values(), ids=SLOW)
+def test_what_would_hold_up_everybody_else_is_refused(slow: bytes) -> None:
+    with pytest.raises(BadRequest):
+        set_member(b"{" + slow + b'"stream":0}', "stream", b"true")
+
+
+@pytest.mark.parametrize("body", [b'{"stream":1,"a":2,"stream": [3] }', b'{"a":{"stream":1},"str\\u0065am":[3]}'])
+def test_a_value_is_read_as_it_is_written_the_last_of_several(body: bytes) -> None:
+    assert member_value(body, "stream") == b"[3]"
+    with pytest.raises(KeyError):
+        member_value(body, "model")
 
 
 values = st.recursive(
