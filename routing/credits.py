@@ -173,7 +173,7 @@ class Credits:
     def _make(self, engine: EngineId, blocks: Sequence[BlockHash], start: int, until: float, *, ends: bool) -> _Stretch:
         stretch = _Stretch((), start, until, ends=ends)
         made = dict.fromkeys(blocks, stretch)
-        stretch.blocks = list(made)  # a request of several prompts may have a block twice
+        stretch.blocks = list(made)  # what other gateways tell of may be no chain, and have a block twice
         self._of[engine].update(made)
         return stretch
 
@@ -192,7 +192,9 @@ class Credits:
 def _next_credited(credited: _Credited, blocks: Sequence[BlockHash], at: int) -> int:
     """Where the next one is that is credited."""
     rest = blocks[at:]
-    if not credited or credited.keys().isdisjoint(rest):  # mostly so, and known in half the time that it takes to count along
+    if not credited or credited.keys().isdisjoint(
+        rest
+    ):  # mostly so, and known in half the time that it takes to count along
         return len(blocks)
     return next(compress(count(at), map(credited.__contains__, rest)))
 

@@ -102,8 +102,8 @@ class Decision(NamedTuple):
     """of the held tokens, those that come from shared storage"""
     credited: Sequence[Sequence[BlockHash]] = ()
     """of each prompt, its blocks: they count as held there from now on (`fresh.FreshRoutes`)"""
-    unheld: Sequence[BlockHash] = ()
-    """of these, the ones that the engine was not known to hold"""
+    unheld: Sequence[Sequence[BlockHash]] = ()
+    """of these, each prompt's that the engine was not known to hold"""
     reusable_tokens: int = 0
     """of the prompt, those that an earlier prompt began with, and that a cache can spare"""
     factor: float = 1.0

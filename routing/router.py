@@ -143,17 +143,17 @@ class Router:
 
     def _credit(
         self, id: EngineId, prompts: Sequence[Prompt], matches: Matches, now: float
-    ) -> tuple[Sequence[Sequence[BlockHash]], Sequence[BlockHash]]:
-        """Returns each prompt's blocks, and of all those that the engine was not known to hold."""
+    ) -> tuple[Sequence[Sequence[BlockHash]], Sequence[Sequence[BlockHash]]]:
+        """Returns each prompt's blocks, and those of them that the engine was not known to hold."""
         engine = self._fleet.get(id)
         assert engine is not None
         credited: list[Sequence[BlockHash]] = []
-        unheld: list[BlockHash] = []
+        unheld: list[Sequence[BlockHash]] = []
         for prompt, match in zip(prompts, matches, strict=True):
             blocks = prompt.chains.get(engine.namespace, ())
             held = match.get(id, NOTHING_HELD).l0
             credited.append(blocks)
-            unheld += blocks[held:]
+            unheld.append(blocks[held:])
             self._fresh.credit(id, blocks)
             self._stakes.record(id, blocks, held, now)
             self._seen.record(blocks)

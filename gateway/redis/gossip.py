@@ -6,7 +6,7 @@ that its gateway has under way, so one that is lost is made up for by the next.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from typing import Any
@@ -32,7 +32,7 @@ _WORDS = 1000
 _FORGOTTEN = 60
 """seconds after the last word that Redis forgets the stream"""
 _BLOCKS = 1024
-"""of one prompt that others are told of: what it begins with is what others may share"""
+"""of one request that others are told of: what it begins with is what others may share"""
 _ROUTES = 256
 """that one word tells of at the most, the latest"""
 
@@ -79,7 +79,7 @@ class Gossip:
 
     def note(self, decision: Decision) -> None:
         """A request goes where this decision says."""
-        if decision.unheld:
+        if any(decision.unheld):
             self._sent.append(decision)
 
     async def tell(self) -> None:
@@ -136,8 +136,9 @@ class Gossip:
             self._gateway,
             {engine_name(engine): load for engine, load in under_way.items()},
             [
-                (engine_name(one.engine), pack(one.unheld[:_BLOCKS]), one.prediction.ttft + self._lifetime)
+                (engine_name(one.engine), pack(blocks), one.prediction.ttft + self._lifetime)
                 for one in sent
+                for blocks in _first(one.unheld)
             ],
         )
         pipeline = self._client.pipeline(transaction=False)
@@ -159,6 +160,15 @@ class Gossip:
         if word.gateway != self._gateway:
             self.heard += 1
             self._others.hear(word.gateway, under_way, sent)
+
+
+def _first(prompts: Sequence[Sequence[BlockHash]]) -> Iterator[Sequence[BlockHash]]:
+    """The first `_BLOCKS` of all these, each prompt's by themselves."""
+    left = _BLOCKS
+    for blocks in prompts:
+        if told := blocks[:left]:
+            yield told
+            left -= len(told)
 
 
 def _entries(answer: Any) -> Sequence[tuple[bytes, Mapping[bytes, bytes]]]:

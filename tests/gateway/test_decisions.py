@@ -73,7 +73,7 @@ def test_of_a_request_nothing_is_kept_but_its_line_and_who_could_have_had_it() -
     ring = DecisionRing(1)
     one = candidate("one", prompt=100)
     blocks = [BlockHash(number) for number in range(1000)]
-    chosen = decision(one)._replace(credited=[blocks], unheld=blocks)
+    chosen = decision(one)._replace(credited=[blocks], unheld=[blocks])
     LogLines([ring.add]).ended(ended(id="a", body=b"the secret text", chosen=chosen))
     kept = ring.get("a")
     assert kept is not None

@@ -41,7 +41,7 @@ def test_a_prompt_evicted_from_its_end_counts_as_far_as_it_is_left() -> None:
     assert [credits.reach(A, CHAIN, depth, now=1.0) for depth in (0, 5, 21, 61)] == [3, 20, 60, 70]
 
 
-def test_prompts_of_one_request_may_have_blocks_in_common() -> None:
+def test_what_is_no_chain_and_has_a_block_twice_is_credited_and_withdrawn() -> None:
     credits = Credits()
     credits.lengthen(A, [*CHAIN, *OTHER], inf)
     assert credits.reach(A, OTHER, 0, now=1.0) == 60

@@ -58,10 +58,10 @@ class Teller:
     def engines(self) -> list[Engine]:
         return list(self.fleet)
 
-    def decide(self, blocks: list[BlockHash], seed: int = 0) -> Decision:
-        request = RouteRequest("m", (Prompt(16 * len(blocks) + 1, {SPACE: blocks}),))
+    def decide(self, *prompts: list[BlockHash], seed: int = 0) -> Decision:
+        request = RouteRequest("m", [Prompt(16 * len(blocks) + 1, {SPACE: blocks}) for blocks in prompts])
         now = asyncio.get_running_loop().time()
-        decision = self.router.route(request, [{}], POLICIES["kv-aware"](Random(seed)), now)
+        decision = self.router.route(request, [{}] * len(prompts), POLICIES["kv-aware"](Random(seed)), now)
         self.gossip.note(decision)
         return decision
 
@@ -121,7 +121,23 @@ async def test_two_gateways_send_equal_prompts_to_one_replica(server: Valkey) ->
         now = asyncio.get_running_loop().time()
         await until(lambda: b.fresh.extend_by_hearsay(sent.engine, blocks, 0, now), "b knows of the route")
         for seed in range(10):
-            assert b.decide(blocks, seed).engine == sent.engine
+            assert b.decide(blocks, seed=seed).engine == sent.engine
+
+
+async def test_of_a_request_of_many_prompts_the_first_blocks_are_told_each_prompt_by_itself(server: Valkey) -> None:
+    shared = IndexConfig(redis_url=server.url)
+    begin = [BlockHash(number) for number in range(20)]
+    prompts = [[*begin, *(BlockHash(1000 * number + at) for at in range(380))] for number in range(1, 5)]
+    async with teller(shared, "a") as a, teller(shared, "b") as b:
+        await until(lambda: len(b.others), "b hears a")
+        sent = a.decide(*prompts)
+        now = asyncio.get_running_loop().time()
+
+        def heard() -> list[int]:
+            return [b.fresh.extend_by_hearsay(sent.engine, prompt, 0, now) for prompt in prompts]
+
+        await until(lambda: any(heard()), "b knows of the route")
+        assert heard() == [400, 400, 224, 20]
 
 
 async def test_who_comes_later_learns_what_is_under_way(server: Valkey) -> None:
