@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import fastokens
 from jinja2 import Environment
 
 TOKENIZER = Path(__file__).parent / "tokenizer"
+RECENT = 16
+"""texts whose token ids are kept"""
 _FIRST_WORD = re.compile(r"[A-Z][a-z]+")
 _WORD = re.compile(r" [a-z]+")
 _END_OF_TEXT = "END_OF_THE_LAST_MESSAGES_TEXT"
@@ -30,6 +33,8 @@ class Text:
         config = json.loads((path / "tokenizer_config.json").read_text())
         self._template = _environment().from_string(config["chat_template"])
         self._tokenizer = fastokens.Tokenizer.from_file(str(path / "tokenizer.json"))
+        # Real replicas have a machine each: one prompt that several are asked to render costs this one process once.
+        self._ids = lru_cache(RECENT)(self._tokenized)
         self.size: int = self._tokenizer.vocab_size
         """token ids are below this"""
         self.end: int = self._tokenizer.token_to_id(config["eos_token"])
@@ -42,7 +47,10 @@ class Text:
 
     def encode(self, text: str) -> list[int]:
         """Text as it stands; special tokens in it count as such, none are added."""
-        return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        return list(self._ids(text))
+
+    def _tokenized(self, text: str) -> tuple[int, ...]:
+        return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
 
     def decode(self, tokens: Sequence[int]) -> str:
         return str(self._tokenizer.decode(list(tokens), skip_special_tokens=False))
