@@ -6,7 +6,7 @@ from gateway.relay.upstream import UpstreamResponse
 MOST_BYTES = 65_536
 """Of such an answer's body that are kept; a longer one is cut, and its connection with it."""
 
-_KEPT = (b"content-type", b"retry-after")
+_KEPT = (b"content-encoding", b"content-type", b"retry-after")
 
 
 async def busy(upstream: UpstreamResponse) -> UpstreamBusy:

@@ -18,6 +18,10 @@ WHOLE_BYTES = 1_048_576
 """Up to here an answer that is no stream is sent in one piece, so that one which breaks off can still become a 502."""
 
 
+_ANTHROPICS = "/v1/messages"
+"""Path of the one API whose streams are not of OpenAI's form."""
+
+
 class Ending(Enum):
     COMPLETE = "complete"
     CLIENT_GONE = "client_gone"
@@ -119,7 +123,7 @@ class Relay:
             while (rest := await upstream.pour(take)) is None:
                 await client.drain()
         except UpstreamError as exc:
-            return _ending_of(exc), tap.abandon() + _error_event(exc)
+            return _ending_of(exc), tap.abandon() + _error_event(exc, client.path)
         if rest and self._first_byte_at is None:
             self._note_first_byte(clock())
         return Ending.COMPLETE, tap.feed(rest) + tap.finish()
@@ -184,9 +188,12 @@ def _ending_of(error: UpstreamError) -> Ending:
     return Ending.UPSTREAM_TIMEOUT if isinstance(error, UpstreamTimeout) else Ending.UPSTREAM_BROKEN
 
 
-def _error_event(error: UpstreamError) -> bytes:
-    """An error inside a stream, as OpenAI's clients understand it."""
+def _error_event(error: UpstreamError, path: str) -> bytes:
+    """An error inside a stream, as OpenAI's clients understand it, or Anthropic's, who go by the event's name."""
     code = 504 if isinstance(error, UpstreamTimeout) else 502
     message = "The replica did not go on in time." if code == 504 else "The replica's answer broke off."
+    if path == _ANTHROPICS:
+        said = {"type": "error", "error": {"type": "api_error", "message": message}}
+        return b"event: error\ndata: %b\n\n" % json.dumps(said).encode()
     body = {"error": {"message": message, "type": "upstream_error", "param": None, "code": code}}
     return b"data: %b\n\n" % json.dumps(body).encode()

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import json
 import logging
 
 import pytest
@@ -70,6 +71,30 @@ async def test_a_compressed_answer_passes_untouched() -> None:
         assert b"".join([part async for part in answer.aiter_raw()]) == packed
         assert (answer.headers["content-encoding"], answer.headers["content-length"]) == ("gzip", str(len(packed)))
         assert "accept-encoding: gzip" in fake.heads[0]
+
+
+async def test_a_refusal_that_is_passed_on_says_how_it_is_compressed() -> None:
+    packed = gzip.compress(b'{"error": {"message": "full"}}')
+    head = b"HTTP/1.1 503 X\r\ncontent-type: application/json\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n"
+    async with fake_replica() as fake, gateway_here({"replicas": [{"url": fake.url}]}) as here:
+
+        async def script(reader: object, writer: object) -> bool:
+            writer.write(head % len(packed) + packed)  # type: ignore[attr-defined]
+            return True
+
+        fake.script = script
+        answer = await here.client.post(here.url + CHAT, json={"model": "fake", "messages": []})
+        assert (answer.status_code, answer.json()) == (503, {"error": {"message": "full"}})
+
+
+async def test_an_anthropic_client_is_told_that_its_stream_broke_off() -> None:
+    async with fake_replica() as fake, gateway_here({"replicas": [{"url": fake.url}]}) as here:
+        body = {"model": "fake", "messages": [], "stream": True, "behaviour": "die in a stream"}
+        answer = await here.client.post(here.url + "/v1/messages", json=body)
+        event = answer.text.split("\n\n")[-2]
+        assert event.startswith("event: error\ndata: ")  # clients pass over what has another name, or none
+        said = json.loads(event.partition("data: ")[2])
+        assert (said["type"], said["error"]["type"]) == ("error", "api_error")
 
 
 async def test_a_request_without_an_id_gets_one_that_everybody_is_told() -> None:
