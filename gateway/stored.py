@@ -6,6 +6,8 @@ from routing.types import ReplicaId
 
 REMEMBERED = 100_000
 """Answers, about 20 MB; the oldest are forgotten first."""
+LONGEST = 256
+"""Letters of an id: vLLM lets a client make one up, of any length."""
 PATH = "/v1/responses"
 
 
@@ -17,7 +19,9 @@ class StoredAnswers:
         self._replicas: OrderedDict[str, ReplicaId] = OrderedDict()
 
     def store(self, id: str, replica: ReplicaId) -> None:
-        """The replica gave an answer of this id."""
+        """The replica gave an answer of this id. One that is too long is not remembered."""
+        if len(id) > LONGEST:
+            return
         self._replicas[id] = replica
         self._replicas.move_to_end(id)
         if len(self._replicas) > self._remembered:

@@ -143,8 +143,8 @@ class OpenAI:
         client, body, model = request.client, intake.body, request.model
         path = client.path
         policy = self._policy(client.fields, path, model)
-        if path in UNSCORED:
-            reading, found = _ENDPOINT, _NOT_LOOKED_UP
+        if path not in SCORED:
+            reading, found = _ENDPOINT if path in UNSCORED else _NOT_READ, _NOT_LOOKED_UP
         elif self._reads_all or self._chooser.reads_for(policy).source is not PrefixSource.NONE:
             with watch:
                 reading = await self._chooser.request(path, model, plain)
@@ -166,7 +166,7 @@ class OpenAI:
             client, request.id, model or "", raw, hide_usage, request.arrived, single, deadline, reading.route.prompts,
             place.tenant.name if place else "", place.waited if place else 0.0,
             intake.upload(client, raw, self._limits.upload_bytes), request.trace,
-            self._stored.store if path == STORED else None,
+            self._stored.store if path == STORED else None, path in SCORED or path in UNSCORED,
         )  # fmt: skip
         holder = self._stored.holder(stored_id(path, body.previous_response_id))
         named = session(client.fields, body)

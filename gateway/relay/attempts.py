@@ -98,14 +98,15 @@ class Attempts:
 
     def _decide(self, route: RouteRequest, found: Found, policy: Policy, tried: Set[ReplicaId]) -> Decision:
         now = self._now()
-        out = self._health.out(now, self._random.random())
-        always = out.always
+        always, rather = self._health.out(now, self._random.random())
         bound = route.replica
-        if bound in always and bound is not None and not self._health.rests(bound, now):
-            always = always - {bound}  # draining, and what it keeps nobody else can give
-        if len(out.rather) > len(out.always):
+        if bound is not None:  # what it keeps nobody else can give, be it new or draining
+            if bound in tried or self._health.rests(bound, now):
+                raise NoReplicaAvailable(route.model)
+            always, rather = always - {bound}, rather - {bound}
+        if len(rather) > len(always):
             try:
-                return self._chooser.decide(route, found, policy, now, out.rather | tried)
+                return self._chooser.decide(route, found, policy, now, rather | tried)
             except NoReplicaAvailable:
                 pass  # one that has just joined is better than none
         return self._chooser.decide(route, found, policy, now, always | tried if always else tried)

@@ -108,6 +108,7 @@ class Forwarder:
                     hide_usage=inbound.hide_usage,
                     on_first_byte=first_byte,
                     on_id=None if keeps is None else lambda id: keeps(id, replica),
+                    counts=inbound.counts,
                 )
                 outcome = await relay.run()
             answered = outcome.status == 200 and outcome.first_byte_at is not None

@@ -40,3 +40,5 @@ class Inbound(msgspec.Struct, frozen=True):
     """where requests are traced"""
     keeps: Callable[[str, ReplicaId], None] | None = None
     """called with the answer's id and the replica that may keep it, once both are known"""
+    counts: bool = True
+    """the usage that the answer tells is this request's own, not that of an answer which is asked for again"""

@@ -59,17 +59,20 @@ class Relay:
         hide_usage: bool = False,
         on_first_byte: Callable[[float], None] | None = None,
         on_id: Callable[[str], None] | None = None,
+        counts: bool = True,
     ) -> None:
         """extra: headers of the gateway, names in lower case. hide_usage: see `StreamTap`.
 
         on_first_byte: called with the time when the first byte of a body comes.
         on_id: called with the id under which the engine may keep the answer, once that is known.
+        counts: whether the usage that the answer tells is what this request took.
         """
         self._upstream = upstream
         self._client = client
         self._clock = clock
         self._on_first_byte = on_first_byte
         self._on_id = on_id
+        self._counts = counts
         self._first_byte_at: float | None = None
         self._answer: Answer | None = None
         self._sent = 0
@@ -178,7 +181,7 @@ class Relay:
             self._upstream.status,
             self._sent,
             self._first_byte_at,
-            answer.counts() if answer is not None else None,
+            answer.counts() if self._counts and answer is not None else None,
             tap is not None and tap.failed,
             tap is not None and tap.done,
         )

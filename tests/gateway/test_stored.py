@@ -1,6 +1,6 @@
 import pytest
 
-from gateway.stored import StoredAnswers, stored_id
+from gateway.stored import LONGEST, StoredAnswers, stored_id
 from routing.types import ReplicaId
 
 A, B = ReplicaId("a:1"), ReplicaId("b:1")
@@ -18,6 +18,13 @@ def test_the_oldest_are_forgotten() -> None:
     for id in ("1", "2", "3"):
         stored.store(id, A)
     assert [stored.holder(id) for id in ("1", "2", "3")] == [None, A, A]
+
+
+def test_an_id_of_any_length_takes_no_memory() -> None:
+    stored = StoredAnswers()
+    for id in ("x" * LONGEST, "x" * (LONGEST + 1)):
+        stored.store(id, A)
+    assert [stored.holder("x" * length) for length in (LONGEST, LONGEST + 1)] == [A, None]
 
 
 @pytest.mark.parametrize(
