@@ -24,7 +24,10 @@ from gateway.kv.stream import Subscription
 from gateway.kv.subscriber import Subscriber
 from gateway.kv.update import Update
 from routing.changes import Drop, Put
+from routing.fresh import FreshRoutes
 from routing.index import PrefixIndex
+from routing.reuse import ReuseChance
+from routing.room import Room
 from routing.types import EngineId, ReplicaId
 
 OPERATIONS = 100_000
@@ -73,14 +76,19 @@ async def lateness(seconds: float) -> list[float]:
 
 async def measure(pipe: Connection) -> tuple[list[float], list[float], float]:
     """Lateness without and with events, and the operations a second that were taken in."""
-    index, applied = PrefixIndex(), 0
+    index, room, fresh, applied = PrefixIndex(), Room(ReuseChance(), 600.0), FreshRoutes(2.0), 0
+    loop = asyncio.get_running_loop()
 
     def take_in(update: Update) -> None:
+        """As a gateway does (`fleet.membership`)."""
         nonlocal applied
         index.apply(update.engine, update.changes)
-        applied += sum(len(change.blocks) for change in update.changes if isinstance(change, Put | Drop))
+        room.apply(update.engine, update.changes, loop.time())
+        for change in update.changes:
+            if isinstance(change, Put | Drop):
+                fresh.settle(update.engine, change.blocks)
+                applied += len(change.blocks)
 
-    loop = asyncio.get_running_loop()
     subscriber = Subscriber(loop, take_in, b"")
     subscriber.subscribe(Subscription(ENGINE, 1, await loop.run_in_executor(None, pipe.recv), None, "", "m"))
     await loop.run_in_executor(None, pipe.recv)

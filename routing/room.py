@@ -48,22 +48,28 @@ class Room:
         cache = self._caches.get(engine)
         if cache is None:
             cache = self._caches[engine] = _Cache(self._lifetime)
+        lost: Counter[float] = Counter()
+        gained = 0
         for change in changes:
             match change:
                 case Put(Tier.GPU, blocks):
-                    cache.put(blocks, now)
+                    gained += cache.put(blocks, now)
                 case Drop(Tier.GPU, blocks):
-                    for age, count in cache.drop(blocks, now).items():
-                        self._reuse.evicted(age, count)
+                    cache.drop(blocks, lost)
                 case Wipe(tier) if tier in (None, Tier.GPU):
                     self._caches[engine] = cache = _Cache(self._lifetime)
+                    lost.clear()
+                    gained = 0
+        cache.count(gained, lost, now)
+        for time, count in lost.items():
+            self._reuse.evicted(now - time, count)
 
     def use(self, engine: EngineId, blocks: Sequence[BlockHash], now: float) -> None:
         """A prompt that begins with these blocks goes there."""
         cache = self._caches.get(engine)
         if cache is not None:
-            for age, count in cache.use(blocks, now).items():
-                self._reuse.used(age, count)
+            for time, count in cache.use(blocks, now).items():
+                self._reuse.used(now - time, count)
 
     def forget(self, engine: EngineId) -> None:
         """The engine left."""
@@ -90,15 +96,15 @@ class _Use:
 
     __slots__ = ("count", "time", "whole")
 
-    def __init__(self, time: float, blocks: "array[int]") -> None:
+    def __init__(self, time: float, blocks: Sequence[int]) -> None:
         self.time = time
         self.hold(blocks)
 
-    def hold(self, blocks: "array[int]") -> None:
+    def hold(self, blocks: Sequence[int]) -> None:
         """These are all of them."""
         self.count = len(blocks)
         """how many there still are"""
-        self.whole = blocks if len(blocks) >= _LEAST else None
+        self.whole = array("Q", blocks) if len(blocks) >= _LEAST else None
         """they, in their order, while none has left"""
 
     def lose(self, count: int) -> None:
@@ -132,31 +138,29 @@ class _Cache:
         self.at = 0.0
         self._lifetime = lifetime
 
-    def put(self, blocks: Sequence[BlockHash], now: float) -> None:
+    def put(self, blocks: Sequence[BlockHash], now: float) -> int:
+        """Returns how many of them are new here. To be counted."""
         uses = self.uses
         new = [block for block in blocks if block not in uses]
         self._make(new, now)
-        self._gain(len(new), now)
+        return len(new)
 
-    def drop(self, blocks: Sequence[BlockHash], now: float) -> Mapping[float, int]:
-        """Returns how many there were by age."""
+    def drop(self, blocks: Sequence[BlockHash], lost: Counter[float]) -> None:
+        """Adds to `lost` how many of them were here, by the time of their last use. To be counted."""
         uses = self.uses
-        dropped = Counter(map(uses.pop, [block for block in blocks if block in uses]))
-        by_time: Counter[float] = Counter()
-        for use, count in dropped.items():
+        for use, count in Counter(map(uses.pop, [block for block in blocks if block in uses])).items():
             use.lose(count)
-            by_time[use.time] += count
-        return self._lose(by_time, now)
+            lost[use.time] += count
 
     def use(self, blocks: Sequence[BlockHash], now: float) -> Mapping[float, int]:
-        """Returns how many there were by age.
+        """Returns how many of them are here, by the time of their last use before.
 
         Blocks that were used together mostly are again, all of them or the first ones. Then that use is moved, or
         divided, without a look at each of them.
         """
         uses = self.uses
         asked = array("Q", blocks)
-        by_time: Counter[float] = Counter()
+        before: Counter[float] = Counter()
         again: list[_Use] = []
         apart: list[BlockHash] = []
         at = 0
@@ -174,18 +178,31 @@ class _Cache:
                 common = 1
                 use.lose(1)
                 apart.append(blocks[at])
-            by_time[use.time] += common
+            before[use.time] += common
             at += common
-        ages = self._lose(by_time, now)
         for use in again:
             use.time = now
         if apart:
             self._make(apart, now)
-        self._gain(sum(use.count for use in again) + len(apart), now)
-        return ages
+        self.count(before.total(), before, now)
+        return before
+
+    def count(self, gained: int, lost: Mapping[float, int], now: float) -> None:
+        """So many have been used now, and so many, by the time of their last use, no longer count as used then."""
+        self.fresh = self.fresh * exp((self.at - now) / self._lifetime) + gained
+        self.at = now
+        if gained:
+            self.counts[now] = self.counts.get(now, 0) + gained
+        for time, count in lost.items():
+            self.fresh -= count * exp((time - now) / self._lifetime)
+            left = self.counts[time] - count
+            if left:
+                self.counts[time] = left
+            else:
+                del self.counts[time]
 
     def _make(self, blocks: Sequence[int], time: float) -> _Use:
-        use = _Use(time, array("Q", blocks))
+        use = _Use(time, blocks)
         self.uses.update(dict.fromkeys(blocks, use))
         return use
 
@@ -199,24 +216,3 @@ class _Cache:
         self._make(rest, use.time)
         use.hold(front)
         return use
-
-    def _gain(self, count: int, now: float) -> None:
-        if count:
-            self._decay(now)
-            self.fresh += count
-            self.counts[now] = self.counts.get(now, 0) + count
-
-    def _lose(self, by_time: Mapping[float, int], now: float) -> Mapping[float, int]:
-        self._decay(now)
-        for time, count in by_time.items():
-            self.fresh -= count * exp((time - now) / self._lifetime)
-            left = self.counts[time] - count
-            if left:
-                self.counts[time] = left
-            else:
-                del self.counts[time]
-        return {now - time: count for time, count in by_time.items()}
-
-    def _decay(self, now: float) -> None:
-        self.fresh *= exp((self.at - now) / self._lifetime)
-        self.at = now

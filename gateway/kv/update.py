@@ -13,6 +13,9 @@ from routing.books import Entries
 from routing.ledger import Change, Wipe
 from routing.types import EngineId
 
+_CHANGE = 8
+"""blocks that a change costs as much as, besides its own"""
+
 
 class Update(msgspec.Struct, frozen=True):
     """What an engine's events changed since the last update, and where its stream stands."""
@@ -55,11 +58,11 @@ class Outbox:
     """Updates on their way to the loop. While the loop is busy, those of one engine grow into one.
 
     deliver: called in the loop.
-    budget: blocks handed over in one go; the loop does its other work between two goes.
+    budget: blocks handed over in one go, which takes 2 to 3 ms; the loop does its other work between two goes.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, deliver: Callable[[Update], None], *, budget: int = 4096
+        self, loop: asyncio.AbstractEventLoop, deliver: Callable[[Update], None], *, budget: int = 1024
     ) -> None:
         self._loop = loop
         self._deliver = deliver
@@ -100,7 +103,7 @@ class Outbox:
         try:
             while self._parts and budget > 0:
                 part = self._parts.popleft()
-                budget -= _weight(part.changes)
+                budget -= 1 + sum(map(_weight, part.changes))
                 self._deliver(part)
         finally:
             if self._scheduled:
@@ -118,19 +121,19 @@ def _joined(earlier: Update, later: Update) -> Update:
     return msgspec.structs.replace(later, changes=[*earlier.changes, *later.changes], entries=entries)
 
 
-def _weight(changes: Sequence[Change]) -> int:
-    return 1 + sum(1 if isinstance(change, Wipe) else len(change.blocks) for change in changes)
+def _weight(change: Change) -> int:
+    return _CHANGE + (0 if isinstance(change, Wipe) else len(change.blocks))
 
 
 def _cut(update: Update, budget: int) -> Sequence[Update]:
-    if _weight(update.changes) <= budget:
+    if sum(map(_weight, update.changes)) <= budget:
         return [update]
     parts: list[Update] = []
     changes: list[Change] = []
     weight = 0
     for change in update.changes:
         changes.append(change)
-        weight += _weight([change])
+        weight += _weight(change)
         if weight >= budget:
             parts.append(msgspec.structs.replace(update, changes=changes, entries=None, position=None, complete=False))
             changes, weight = [], 0

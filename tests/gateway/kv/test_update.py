@@ -70,6 +70,14 @@ async def test_the_loop_has_a_turn_of_its_own_between_large_parts() -> None:
     assert turns == [1, 1, 1]
 
 
+async def test_many_small_changes_are_parts_too() -> None:
+    changes = [put(number) for number in range(40)]
+    received, turns = await delivered(update(*changes), budget=90)
+    assert [change for one in received for change in one.changes] == changes
+    assert turns == [1, 1, 1, 1]
+    assert [len(one.changes) for one in received] == [10, 10, 10, 10]
+
+
 async def test_a_receiver_that_fails_once_hears_the_next_update() -> None:
     loop = asyncio.get_running_loop()
     faults: list[dict[str, Any]] = []
