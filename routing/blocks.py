@@ -7,7 +7,7 @@ engine looks its own hashes up again.
 
 from array import array
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from struct import iter_unpack
 from typing import cast
 
@@ -16,7 +16,7 @@ import xxhash
 from routing.events import BlockExtras
 from routing.types import BlockHash, Chains, Namespace
 
-_xxh3_64 = xxhash.xxh3_64_intdigest
+_xxh3_64 = cast(Callable[..., BlockHash], xxhash.xxh3_64_intdigest)
 TOKEN_BYTES = 4
 
 
@@ -63,9 +63,8 @@ def packed_hashes(data: memoryview, block_size: int, parent: BlockHash) -> list[
     width = block_size * TOKEN_BYTES
     whole = data[: len(data) // width * width]
     digest = _xxh3_64
-    link: int = parent
-    hashes = [link := digest(block, link) for (block,) in iter_unpack(f"{width}s", whole)]
-    return cast(list[BlockHash], hashes)
+    link = parent
+    return [link := digest(block, link) for (block,) in iter_unpack(f"{width}s", whole)]
 
 
 def repeats(chains: Sequence[Chains]) -> Sequence[Mapping[Namespace, int]]:

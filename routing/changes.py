@@ -1,32 +1,39 @@
-"""What the index is told: how an engine's blocks changed."""
+"""What the index is told: how an engine's blocks changed.
+
+Nobody changes one that is made. They are not frozen because there are thousands a second, as of events.
+"""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from routing.types import BlockHash, Tier
 
 
-class Put(NamedTuple):
+@dataclass(slots=True)
+class Put:
     """Blocks that the engine did not hold in this tier and now does."""
 
     tier: Tier
     blocks: Sequence[BlockHash]
 
 
-class Drop(NamedTuple):
+@dataclass(slots=True)
+class Drop:
     """Blocks whose last copy in this tier is gone."""
 
     tier: Tier
     blocks: Sequence[BlockHash]
 
 
-class Wipe(NamedTuple):
+@dataclass(slots=True)
+class Wipe:
     """Everything in this tier is gone; in every tier if None."""
 
     tier: Tier | None
 
 
-class WindowPut(NamedTuple):
+@dataclass(slots=True)
+class WindowPut:
     """A group that needs only the blocks before a prefix's end holds these in the GPU, and did not (`windows.py`)."""
 
     group: int
@@ -35,7 +42,8 @@ class WindowPut(NamedTuple):
     blocks: Sequence[BlockHash]
 
 
-class WindowDrop(NamedTuple):
+@dataclass(slots=True)
+class WindowDrop:
     """Such a group's last copy of these is gone."""
 
     group: int

@@ -1,6 +1,6 @@
 """How many copies of each block an engine holds, by tier and KV-cache group."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from routing.books import Books, Copies
 from routing.types import BlockHash, EngineHash, Tier
@@ -74,11 +74,13 @@ class Holdings:
     def judges(self, group: int) -> bool:
         return group in self._judged
 
-    def without(self, names: Mapping[EngineHash, BlockHash], hashes: Collection[EngineHash]) -> Collection[EngineHash]:
-        """Those of `hashes` whose block no group holds in any tier, or that have no name."""
+    def without(self, hashes: Sequence[EngineHash], blocks: Sequence[BlockHash | None]) -> Sequence[EngineHash]:
+        """Those of `hashes` whose block no group holds in any tier, or that have no name. blocks: one for each."""
         places = self._copies.values()
-        blocks = list(map(names.get, hashes))
-        if all(copies.keys().isdisjoint(blocks) for copies in places):
+        for copies in places:
+            if not copies.keys().isdisjoint(blocks):
+                break
+        else:
             return hashes
         return [
             hash_ for hash_, block in zip(hashes, blocks, strict=True) if not any(block in copies for copies in places)

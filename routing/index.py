@@ -33,7 +33,7 @@ class PrefixIndex:
         self._masks: dict[BlockHash, int] = {}
         self._slots = Slots[EngineId]()
         self._held: dict[EngineId, tuple[dict[BlockHash, None], ...]] = {}
-        """keys only: as a set they would take two to three times as much room"""
+        """keys only, each with None: as a set they would take up to twice as much room"""
         self._windows = Windows()
 
     def __len__(self) -> int:
@@ -56,16 +56,18 @@ class PrefixIndex:
         if held is None:
             held = self._held[engine] = tuple({} for _ in INDEXED_TIERS)
         shift = self._slots.take(engine) * BITS
-        self._windows.apply(engine, changes)
         for change in changes:
-            match change:
-                case Put(tier, blocks) if tier in INDEXED_TIERS:
-                    self._put(held[tier], 1 << (shift + tier), blocks)
-                case Drop(tier, blocks) if tier in INDEXED_TIERS:
-                    self._drop(held[tier], 1 << (shift + tier), blocks)
-                case Wipe(tier):
-                    for wiped in INDEXED_TIERS if tier is None else {tier}.intersection(INDEXED_TIERS):
-                        self._drop(held[wiped], 1 << (shift + wiped), list(held[wiped]))
+            if isinstance(change, Put):
+                if change.tier in INDEXED_TIERS:
+                    self._put(held[change.tier], 1 << (shift + change.tier), change.blocks)
+            elif isinstance(change, Drop):
+                if change.tier in INDEXED_TIERS:
+                    self._drop(held[change.tier], 1 << (shift + change.tier), change.blocks)
+            else:
+                self._windows.apply(engine, change)
+                if isinstance(change, Wipe):
+                    for tier in INDEXED_TIERS if change.tier is None else {change.tier}.intersection(INDEXED_TIERS):
+                        self._drop(held[tier], 1 << (shift + tier), list(held[tier]))
 
     def forget(self, engine: EngineId) -> None:
         """The engine left: nothing of it remains, its slot is free for another."""
@@ -135,10 +137,10 @@ class PrefixIndex:
 
     def _drop(self, held: dict[BlockHash, None], bit: int, blocks: Sequence[BlockHash]) -> None:
         masks = self._masks
-        for block in held.keys() & blocks:
-            del held[block]
-            mask = masks[block] ^ bit
-            if mask:
-                masks[block] = mask
-            else:
-                del masks[block]
+        for block in blocks:
+            if held.pop(block, False) is None:
+                mask = masks[block] ^ bit
+                if mask:
+                    masks[block] = mask
+                else:
+                    del masks[block]

@@ -11,7 +11,7 @@ from routing.events import BlockRemoved, BlockStored, KVEvent
 from routing.groups import WHOLE_KINDS, Groups
 from routing.holdings import Holdings
 from routing.journal import Journal
-from routing.names import Names
+from routing.names import Names, named
 from routing.types import BlockHash, EngineHash, Tier
 from routing.waiting import Waiting
 
@@ -149,7 +149,7 @@ class Ledger:
         """Book blocks by their hashes alone."""
         self._names.touch(hashes)
         self._names.offloads |= tier is not Tier.GPU
-        blocks, nameless = self._names.look_up(hashes)
+        blocks, nameless = named(hashes, self._names.look_up(hashes))
         if nameless:
             self._waiting.add((tier, group), nameless)
         return self._put(tier, group, blocks)
@@ -169,14 +169,15 @@ class Ledger:
         if event.tier is Tier.STORAGE:
             return []
         self._names.touch(event.hashes)
-        blocks, nameless = self._names.look_up(event.hashes)
+        found = self._names.look_up(event.hashes)
+        blocks, nameless = named(event.hashes, found)
         dropped = self._holdings.remove(event.tier, event.group, blocks)
         for hash_ in nameless:
             if event.tier is Tier.CPU and hash_ in self._chunks:
                 dropped += self._chunks.remove(hash_)
             else:
                 self._waiting.remove((event.tier, event.group), hash_)
-        self._names.retire(event.hashes, self._holdings)
+        self._names.retire(event.hashes, found, self._holdings)
         return self._groups.drop(event.tier, event.group, dropped)
 
     def _store_chunk(self, chunk: ChunkStored) -> list[Change]:
@@ -192,7 +193,7 @@ class Ledger:
         self._holdings.wipe(Tier.GPU)
         self._waiting.wipe(Tier.GPU)
         self._names.touch(self._names)
-        self._names.retire(list(self._names), self._holdings)
+        self._names.retire(list(self._names), list(self._names.values()), self._holdings)
         return [Wipe(Tier.GPU)]
 
     def _fits(self, event: BlockStored, changes: list[Change]) -> bool:
@@ -237,7 +238,7 @@ class Ledger:
                 named += event.hashes
                 followers += event.hashes
         # Some were removed while they waited: names without a block.
-        self._names.retire(followers, self._holdings)
+        self._names.retire(followers, self._names.look_up(followers), self._holdings)
         return changes
 
     def _is_counted(self, tier: Tier, group: int, hash_: EngineHash) -> bool:

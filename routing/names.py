@@ -1,7 +1,8 @@
 """An engine's names for blocks -> ours."""
 
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from typing import cast
 
 from routing.books import Books, Entries, Traits
 from routing.holdings import Holdings
@@ -26,30 +27,30 @@ class Names(dict[EngineHash, BlockHash]):
 
     def give(self, hashes: Sequence[EngineHash], blocks: Sequence[BlockHash]) -> None:
         """These are the names of these blocks, one for one."""
-        self.update(zip(hashes, blocks, strict=True))
+        for hash_, block in zip(hashes, blocks, strict=True):
+            self[hash_] = block
         self.touch(hashes)
 
-    def look_up(self, hashes: Sequence[EngineHash]) -> tuple[list[BlockHash], list[EngineHash]]:
-        """Our names of those that have one, and the others."""
-        try:
-            return list(map(self.__getitem__, hashes)), []
-        except KeyError:
-            found = list(map(self.get, hashes))
-        nameless = [hash_ for hash_, block in zip(hashes, found, strict=True) if block is None]
-        return [block for block in found if block is not None], nameless
+    def look_up(self, hashes: Iterable[EngineHash]) -> list[BlockHash | None]:
+        """Our names, None for those that have none."""
+        return list(map(self.get, hashes))
 
     def touch(self, hashes: Iterable[EngineHash]) -> None:
         """Copies of these change."""
         if self._journal is not None:
             self._journal.touch(hashes)
 
-    def retire(self, hashes: Collection[EngineHash], holdings: Holdings) -> None:
-        """Forget names of blocks that are gone: at once, or the oldest ones of those remembered."""
+    def retire(self, hashes: Sequence[EngineHash], blocks: Sequence[BlockHash | None], holdings: Holdings) -> None:
+        """Forget names of blocks that are gone: at once, or the oldest ones of those remembered.
+
+        blocks: what the names stand for, one for one.
+        """
         if self.offloads:
             gone = self._gone
             gone.extend(hashes)
             hashes = [gone.popleft() for _ in range(len(gone) - self._remembered)]
-        for hash_ in holdings.without(self, hashes):
+            blocks = self.look_up(hashes)
+        for hash_ in holdings.without(hashes, blocks):
             block = self.pop(hash_, None)
             if block is not None and self._journal is not None:
                 self._journal.gone(hash_, block)
@@ -63,7 +64,7 @@ class Names(dict[EngineHash, BlockHash]):
         """Go on from books kept elsewhere, which `holdings` was restored from."""
         self.update(books.names)
         self.offloads = books.traits.offloads
-        self._gone.extend(holdings.without(self, self))
+        self._gone.extend(holdings.without(list(self), list(self.values())))
         if self._journal is not None:
             self._journal.restore(books)
 
@@ -73,3 +74,13 @@ class Names(dict[EngineHash, BlockHash]):
         self._gone.clear()
         if self._journal is not None:
             self._journal.clear()
+
+
+def named(
+    hashes: Sequence[EngineHash], found: list[BlockHash | None]
+) -> tuple[Sequence[BlockHash], Sequence[EngineHash]]:
+    """The names found, and the hashes that have none."""
+    if None not in found:
+        return cast(list[BlockHash], found), ()
+    nameless = [hash_ for hash_, block in zip(hashes, found, strict=True) if block is None]
+    return [block for block in found if block is not None], nameless

@@ -17,22 +17,19 @@ class Windows:
     def __init__(self) -> None:
         self._groups: dict[EngineId, dict[int, tuple[int, set[BlockHash]]]] = {}
 
-    def apply(self, engine: EngineId, changes: Sequence[Change]) -> None:
-        """Take in what a ledger derived from the engine's events, in order; changes of other groups are left out."""
-        if engine not in self._groups and not any(isinstance(change, WindowPut) for change in changes):
-            return
-        for change in changes:
-            match change:
-                case WindowPut(group, needed, blocks):
-                    groups = self._groups.setdefault(engine, {})
-                    held = groups[group][1] if group in groups else set()
-                    held.update(blocks)
-                    groups[group] = needed, held
-                case WindowDrop(group, blocks):
-                    self._groups[engine][group][1].difference_update(blocks)
-                case Wipe(Tier.GPU | None):
-                    for _, held in self._groups[engine].values():
-                        held.clear()
+    def apply(self, engine: EngineId, change: Change) -> None:
+        """Take in what a ledger derived from the engine's events; a change of another group is left out."""
+        match change:
+            case WindowPut(group, needed, blocks):
+                groups = self._groups.setdefault(engine, {})
+                held = groups[group][1] if group in groups else set()
+                held.update(blocks)
+                groups[group] = needed, held
+            case WindowDrop(group, blocks):
+                self._groups[engine][group][1].difference_update(blocks)
+            case Wipe(Tier.GPU | None):
+                for _, held in self._groups.get(engine, {}).values():
+                    held.clear()
 
     def forget(self, engine: EngineId) -> None:
         """The engine left."""

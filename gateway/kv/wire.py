@@ -12,7 +12,7 @@ are skipped, unknown kinds and media counted.
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -210,11 +210,10 @@ def _packed(tokens: list[int]) -> Sequence[int]:
     return array("I", tokens)
 
 
-def _hashes(hashes: list[Hash]) -> list[EngineHash]:
-    whole = cast(list[int], hashes)
+def _hashes(hashes: list[Any]) -> list[EngineHash]:
     try:
-        if not whole or min(whole) >= 0:
-            return cast(list[EngineHash], hashes)
+        if not hashes or min(hashes) >= 0:
+            return hashes
     except TypeError:
         pass
     return [_hash(hash_) for hash_ in hashes]
