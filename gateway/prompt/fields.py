@@ -43,10 +43,14 @@ def mapping(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def salt(body: Mapping[str, Any]) -> str | None:
-    """`cache_salt`. Raises CannotScore for an empty one, which the engine refuses."""
+    """`cache_salt`. Raises CannotScore for an empty one, which the engine refuses, and for one without a UTF-8 form."""
     value = text(body, "cache_salt")
     if value == "":
         raise CannotScore(Reason.REFUSED)
+    try:
+        (value or "").encode()
+    except UnicodeEncodeError as exc:
+        raise CannotScore(Reason.UNENCODABLE) from exc
     return value
 
 

@@ -60,6 +60,7 @@ def test_what_cannot_be_scored_of_a_pooling_model_says_why(
         (CHAT, {"messages": [HELLO], "chat_template": "{{ x }}"}, Reason.REFUSED),
         (CHAT, {"messages": [HELLO], "tools": []}, Reason.REFUSED),
         (CHAT, {"messages": [{"role": "user", "content": "half a \ud83d pair"}]}, Reason.UNENCODABLE),
+        (CHAT, {"messages": [HELLO], "cache_salt": "half a \ud83d pair"}, Reason.UNENCODABLE),
         (CHAT, {"messages": [HELLO], "chat_template_kwargs": {"tokenize": True}}, Reason.TEMPLATE_ARGUMENTS),
         (CHAT, {"messages": [HELLO], "kv_transfer_params": {"prompt_token_ids": [1]}}, Reason.FORWARDED_IDS),
         (CHAT, {"messages": [HELLO], "prompt_logprobs": 0}, Reason.PROMPT_LOGPROBS),
