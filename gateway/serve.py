@@ -50,7 +50,9 @@ def serve(config: Config, path: Path | None, complete: Callable[[Config], Config
             return 1
     if listen.admin_port is not None:
         beside.append(partial(operators_front, listen))
-    connections = Connections(listen.head_timeout, listen.body_timeout, listen.connections_per_address)
+    connections = Connections(
+        listen.head_timeout, listen.body_timeout, listen.answer_timeout, listen.connections_per_address
+    )
     application = Application(config, connections, beside)
     server = front(application, listen, config.limits, connections, application.stopping)
     server.run(sockets)

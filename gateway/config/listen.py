@@ -24,6 +24,8 @@ class Listen(Section):
     """seconds in which a request's head must have come"""
     body_timeout: Seconds = 30.0
     """seconds in which a body must end, or bring 16 KiB more"""
+    answer_timeout: Seconds = 300.0
+    """seconds in which a client that is slower than its answer must have taken what waits for it, some 64 KiB"""
     connections_per_address: Annotated[int, Field(gt=0)] | None = None
     """from one address at once; absent: no limit, as behind a load balancer"""
     drain_delay: Annotated[float, Field(ge=0)] = 0.0

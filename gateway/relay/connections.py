@@ -15,7 +15,8 @@ class Connections(Collector):
     """Bounds on clients' connections, and the count of them. Belongs to the event loop.
 
     head: seconds from a request's first byte to the end of its head, and from a connection's start to that byte.
-    body: seconds in which a body must end, or bring `BODY_STEP` more. per_address: connections at once; None for any.
+    body: seconds in which a body must end, or bring `BODY_STEP` more. answer: seconds in which a client that is slower
+    than its answer must have taken what waits for it. per_address: connections at once; None for any.
     """
 
     HEAD_BYTES = 65_536
@@ -26,9 +27,12 @@ class Connections(Collector):
     LINGER = 5.0
     """longest time in seconds that the rest of a request is dropped before its connection is closed"""
 
-    def __init__(self, head: float = 30.0, body: float = 30.0, per_address: int | None = None) -> None:
+    def __init__(
+        self, head: float = 30.0, body: float = 30.0, answer: float = 300.0, per_address: int | None = None
+    ) -> None:
         self.head = head
         self.body = body
+        self.answer = answer
         self._per_address = per_address
         self._open: Counter[bytes] = Counter()
         self._refused: Counter[str] = Counter()
@@ -57,7 +61,7 @@ class Connections(Collector):
         yield GaugeMetricFamily("kvgate_connections", "Clients' connections", value=self._open.total())
         refused = CounterMetricFamily(
             "kvgate_connections_refused",
-            "Connections ended: malformed, head_size, head_time, body_time, per_address",
+            "Connections ended: malformed, head_size, head_time, body_time, answer_time, per_address",
             labels=("reason",),
         )
         for reason, count in self._refused.items():

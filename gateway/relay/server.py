@@ -32,11 +32,10 @@ class ServerProtocol(Flow):
         _loop: asyncio.AbstractEventLoop | None = None,
         connections: Connections | None = None,
     ) -> None:
-        super().__init__(_loop or asyncio.get_running_loop())
+        self._connections = connections or Connections()
+        super().__init__(_loop or asyncio.get_running_loop(), self._connections.answer)
         self.peer: Peer = (b"", b"")
         self._app = config.loaded_app
-        self._connections = connections or Connections()
-        self._may_stay = False
         self._server = server_state
         self._app_state = app_state
         self._patience = Patience(self._loop, self._connections, config.timeout_keep_alive, self._expired)
@@ -47,12 +46,10 @@ class ServerProtocol(Flow):
         self._running: Exchange | None = None
         self._reading: Exchange | None = None
         self._queue: deque[Exchange] = deque()
-        self._paused = False
-        self._between = 0
+        self._paused = self._may_stay = self._in_head = False
         self._url = b""
-        self._in_head = False
         self._headers: list[tuple[bytes, bytes]] = []
-        self._unparsed = 0
+        self._between = self._unparsed = 0
 
     def shutdown(self) -> None:
         """uvicorn's: answer what is being answered and close."""
@@ -95,6 +92,10 @@ class ServerProtocol(Flow):
             elif self._reading is not None and not self._reading.body_ended:
                 self._patience.for_a_body(len(data), paused=self._paused)
 
+    def stalled(self) -> None:
+        self._connections.refused("answer_time")
+        self.cut()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self.write = dropped
         self._server.connections.discard(cast(Any, self))
@@ -111,9 +112,7 @@ class ServerProtocol(Flow):
     # the parser's side
 
     def on_message_begin(self) -> None:
-        self._in_head = True
-        self._url = b""
-        self._headers = []
+        self._in_head, self._url, self._headers = True, b"", []
 
     def on_url(self, url: bytes) -> None:
         self._url += url
@@ -247,4 +246,4 @@ class ServerProtocol(Flow):
         if reason is not None:
             self._refuse(b"408 Request Timeout", reason)
         elif self._running is None:
-            self._close()
+            self.cut()  # with what it has not taken, if there is anything

@@ -12,6 +12,7 @@ import httpx
 import pytest
 from fake_replica import FakeReplica, fake_replica
 from gateway_here import Here, gateway_here, until
+from processes import eventually
 
 CHAT = b"/v1/chat/completions"
 BODY = b'{"model": "fake", "messages": []}'
@@ -103,6 +104,31 @@ async def test_who_is_too_slow_is_let_go_and_counted() -> None:
         assert await at.here.metric("kvgate_requests_total") == {
             '{model="",outcome="client_gone",policy="",replica="",status=""}': 1.0
         }
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_who_takes_nothing_of_an_answer_is_let_go_and_counted(streams: bool) -> None:
+    kind = b"text/event-stream" if streams else b"application/octet-stream"
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ntransfer-encoding: chunked\r\n\r\n" % kind)
+        while True:
+            writer.write(b"2000\r\n%b\r\n" % (b"data: " + b"x" * 8184 + b"\n\n"))
+            await writer.drain()  # until the gateway hangs up
+
+    async with world(listen={"answer_timeout": 0.5}, limits={"buffer_bytes": 16_384}) as at:
+        at.fake.script = script
+        _, writer = await at.connect()
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(request(LENGTH, body=BODY))
+
+        async def let_go() -> bool:
+            return await at.ended() == {"answer_time"} and at.fake.open == await at.here.in_flight() == 0
+
+        await eventually(let_go, "nothing is kept for it")
+        rows = await at.here.metric("kvgate_requests_total")
+        assert ['outcome="client_gone"' in row for row in rows] == [True]
+        writer.close()
 
 
 async def test_a_body_that_keeps_coming_has_its_time() -> None:

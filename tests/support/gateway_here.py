@@ -61,8 +61,9 @@ async def gateway_here(settings: Mapping[str, object], *, joined: int = 1) -> As
     async def note(gateway: Gateway) -> None:
         made.append(gateway)
 
+    bounds = config.listen
     connections = Connections(
-        config.listen.head_timeout, config.listen.body_timeout, config.listen.connections_per_address
+        bounds.head_timeout, bounds.body_timeout, bounds.answer_timeout, bounds.connections_per_address
     )
     application = Application(config, connections, [note])
     server = front(application, config.listen, config.limits, connections, application.stopping)
