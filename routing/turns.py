@@ -2,7 +2,6 @@
 
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from routing.types import BlockHash
 
@@ -10,13 +9,17 @@ _STRETCH = 32
 """blocks that are looked through one by one, where a prompt is known to have ended among them"""
 
 
-class _End(NamedTuple):
-    """Where a prompt ended."""
+class _End:
+    """Where a prompt ended.
 
-    followed: BlockHash | None
-    """the block that followed when another first went on"""
-    stretch: BlockHash
-    """the first block of the stretch that it is in"""
+    followed: the block that followed when another first went on. stretch: the first block of the stretch it is in.
+    """
+
+    __slots__ = ("followed", "stretch")
+
+    def __init__(self, stretch: BlockHash) -> None:
+        self.followed: BlockHash | None = None
+        self.stretch = stretch
 
 
 class Turns:
@@ -25,51 +28,60 @@ class Turns:
     A prompt that reaches past the end of an earlier one continues it. If another prompt did so before, with other
     words, that end is where many begin (a system prompt, a document) and not somebody's conversation.
 
-    limit: ends remembered, > 0; the longest unused is forgotten first.
+    limit: ends remembered, >= `parts`. parts: tables that they are kept in, by their hash: a single one would stop the
+    event loop for 20 ms when it grows. Of each the longest unused is forgotten first.
     """
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._ends: OrderedDict[BlockHash, _End] = OrderedDict()
+    def __init__(self, limit: int, parts: int = 64) -> None:
+        self._most = limit // parts
+        self._ends: list[OrderedDict[BlockHash, _End]] = [OrderedDict() for _ in range(parts)]
         self._stretches = Counter[BlockHash]()
         """of ends in each stretch, so that not every block of a prompt is looked up; by its first block"""
 
     def continued(self, blocks: Sequence[BlockHash]) -> int:
         """How many leading blocks of this prompt are a whole earlier one that it alone continues; 0 for none."""
-        end = self._last_end(blocks)
-        if end is None:
+        found = self._last_end(blocks)
+        if found is None:
             return 0
-        return end + 1 if self._ends[blocks[end]].followed in (None, blocks[end + 1]) else 0
+        at, end = found
+        return at + 1 if end.followed in (None, blocks[at + 1]) else 0
 
     def record(self, blocks: Sequence[BlockHash]) -> None:
         """A prompt of these blocks was sent."""
         if not blocks:
             return
-        ends = self._ends
-        end = self._last_end(blocks)
-        if end is not None and ends[blocks[end]].followed is None:
-            ends[blocks[end]] = ends[blocks[end]]._replace(followed=blocks[end + 1])
-        if blocks[-1] in ends:
-            ends.move_to_end(blocks[-1])
+        found = self._last_end(blocks)
+        if found is not None:
+            at, end = found
+            if end.followed is None:
+                end.followed = blocks[at + 1]
+        last = blocks[-1]
+        ends = self._part(last)
+        if last in ends:
+            ends.move_to_end(last)
             return
         stretch = blocks[(len(blocks) - 1) // _STRETCH * _STRETCH]
-        ends[blocks[-1]] = _End(None, stretch)
+        ends[last] = _End(stretch)
         self._stretches[stretch] += 1
-        if len(ends) > self._limit:
-            self._forget_one()
+        if len(ends) > self._most:
+            self._forget_one(ends)
 
-    def _last_end(self, blocks: Sequence[BlockHash]) -> int | None:
-        """Index of the last block, but for the very last, at which an earlier prompt ended."""
+    def _part(self, block: BlockHash) -> OrderedDict[BlockHash, _End]:
+        return self._ends[block % len(self._ends)]
+
+    def _last_end(self, blocks: Sequence[BlockHash]) -> tuple[int, _End] | None:
+        """The last block, but for the very last, at which an earlier prompt ended: its index, and what is known."""
         last = len(blocks) - 2
         for first in range(last // _STRETCH * _STRETCH, -1, -_STRETCH):
             if blocks[first] in self._stretches:
                 for at in range(min(first + _STRETCH - 1, last), first - 1, -1):
-                    if blocks[at] in self._ends:
-                        return at
+                    end = self._part(blocks[at]).get(blocks[at])
+                    if end is not None:
+                        return at, end
         return None
 
-    def _forget_one(self) -> None:
-        _, end = self._ends.popitem(last=False)
+    def _forget_one(self, ends: OrderedDict[BlockHash, _End]) -> None:
+        _, end = ends.popitem(last=False)
         self._stretches[end.stretch] -= 1
         if not self._stretches[end.stretch]:
             del self._stretches[end.stretch]

@@ -12,24 +12,22 @@ def test_a_prefix_is_what_was_in_prompts_before() -> None:
     assert (seen.prefix(blocks), seen.prefix(blocks[:2]), seen.prefix(blocks[5:])) == (4, 2, 0)
 
 
-def test_the_longest_unused_half_is_forgotten() -> None:
-    seen = Seen(10)
-    for number in range(12):
+def test_the_longest_unused_are_forgotten_some_at_a_time() -> None:
+    seen = Seen(12, generations=4)
+    for number in range(30):
         seen.record([BlockHash(number)])
-    assert sum(seen.prefix([BlockHash(number)]) for number in range(12)) <= 10
-    assert seen.prefix([BlockHash(11)]) == 1
-    assert seen.prefix([BlockHash(0)]) == 0
+    assert [number for number in range(30) if seen.prefix([BlockHash(number)])] == list(range(21, 30))
 
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), max_size=40))
 def test_as_far_as_it_was_asked_before_whatever_came_between(prompts: list[list[int]]) -> None:
-    seen, recent, before = Seen(16), set[BlockHash](), set[BlockHash]()
+    seen, generations = Seen(24, generations=3), [set[BlockHash]()]
     for prompt in prompts:
         # A block stands for all that comes before it, as the hash of a chain does.
         blocks = [BlockHash(hash(tuple(prompt[: depth + 1]))) for depth in range(len(prompt))]
-        known = [block in recent or block in before for block in blocks]
+        known = [any(block in generation for generation in generations) for block in blocks]
         assert seen.prefix(blocks) == (known.index(False) if False in known else len(blocks))
         seen.record(blocks)
-        recent.update(blocks)
-        if len(recent) > 8:
-            recent, before = set(), recent
+        generations[0].update(blocks)
+        if len(generations[0]) >= 8:
+            generations = [set(), *generations[:2]]

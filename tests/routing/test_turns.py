@@ -58,7 +58,7 @@ def test_the_end_of_an_earlier_turn_is_found_wherever_it_is() -> None:
 
 
 def test_the_oldest_are_forgotten() -> None:
-    turns = Turns(2)
+    turns = Turns(2, parts=1)
     for first in (10, 20, 30):
         turns.record(chain(first))
     assert [turns.continued(chain(first, first + 1)) for first in (10, 20, 30)] == [0, 1, 1]
