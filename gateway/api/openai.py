@@ -155,7 +155,8 @@ class OpenAI:
             self._metrics.unscored.labels(self._known(model), path, reading.reason.value).inc()
         if reading.tokens and not intake.encoded and self._sends_ids(path, body, reading):
             plain = with_ids(plain, body.kv_transfer_params, reading.tokens[0])
-        hide_usage = path in REPORTS_USAGE and body.lacks_usage and not intake.encoded
+        limited = place is not None and place.tenant.tokens_per_minute is not None  # what is not counted would be free
+        hide_usage = path in REPORTS_USAGE and body.lacks_usage and (limited or not intake.encoded)
         if hide_usage:
             plain = set_member(plain, "stream_options", _INCLUDE_USAGE)
         single = len(reading.tokens) == 1 and reading.route.whole and body.n in (None, 1)

@@ -5,7 +5,7 @@ import gzip
 import hashlib
 import json
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,6 +111,23 @@ async def test_a_rate_is_a_429_that_says_when() -> None:
             answer = await at.chat("b", padding="x" * 100)
             assert answer.status_code == 200, "its body looks like 40 tokens, the engine counted 2"
         assert await at.refusals() == {"requests"}
+
+
+@pytest.mark.parametrize("encoded", [gzip.compress, lambda body: body.decode().encode("utf-16")])
+async def test_a_stream_whose_tokens_could_not_be_counted_is_refused_where_they_are_limited(
+    encoded: Callable[[bytes], bytes],
+) -> None:
+    keys = [key("a", tokens_per_minute=60), key("b", requests_per_minute=60)]
+    async with world(admission={"keys": keys}) as at:
+        for who, asked, status in (("a", b"false", 400), ("a", b"true", 200), ("b", b"false", 200)):
+            body = encoded(
+                b'{"model":"fake","messages":[],"stream":true,"stream_options":{"include_usage":%b}}' % asked
+            )
+            headers = {"authorization": f"Bearer key-{who}"}
+            if body.startswith(b"\x1f\x8b"):
+                headers["content-encoding"] = "gzip"
+            answer = await at.client.post(at.gateway.url + CHAT, content=body, headers=headers)
+            assert (who, asked, answer.status_code) == (who, asked, status)
 
 
 async def test_too_many_at_once_wait_and_too_many_waiting_are_refused() -> None:
