@@ -82,7 +82,7 @@ async def run_asgi(app: AsgiApp, connection: Scope, exchange: Exchange) -> None:
 
     async def send(message: Message) -> None:
         """Waits while the client is slow, returns at once when it has gone."""
-        if not exchange.started:
+        if message["type"] == "http.response.start":
             exchange.start(message["status"], message.get("headers", ()))
             return
         await exchange.drain()

@@ -240,6 +240,7 @@ class ServerProtocol(Flow):
             self._close()
         elif self._transport is not None and not self._transport.is_closing():
             self._transport.write_eof()
+            self.write, self._parser = dropped, None
             self._loop.call_later(Connections.LINGER, self._close)
 
     def _expired(self, reason: str | None) -> None:

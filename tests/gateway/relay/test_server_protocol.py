@@ -153,6 +153,46 @@ async def test_expect_continue_is_not_granted_to_what_is_refused(front: Make) ->
     assert answer == b"HTTP/1.1 413 Request Entity Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
+async def test_nothing_behind_a_body_that_is_dropped_is_taken_for_a_request(
+    front: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send(start(413, (b"content-length", b"0"), (b"connection", b"close")))
+        await send(part(b""))
+
+    made = await front(app)
+    for behind in (b"POST /b HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n", b"what is no request\r\n"):
+        reader, writer = await made.connect()
+        writer.write(b"POST /a HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.1 413")
+        writer.write(b"12345" + behind)
+        writer.close()
+        await made.quiet()
+    assert [scope["path"] for scope in made.scopes] == ["/a", "/a"]
+    assert caplog.text == ""
+
+
+async def test_an_application_may_go_on_when_its_client_has_left(front: Make, caplog: pytest.LogCaptureFixture) -> None:
+    arrived, ended = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        arrived.set()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        await send(start(200, (b"content-length", b"2")))
+        await send(part(b"o", more=True))
+        await send(part(b"k"))
+        ended.set()
+
+    made = await front(app)
+    _, writer = await made.connect()
+    writer.write(GET)
+    await arrived.wait()
+    writer.close()
+    await asyncio.wait_for(ended.wait(), DEADLINE)
+    assert caplog.text == ""
+
+
 async def test_an_early_answer_leaves_the_connection_in_step(front: Make) -> None:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await send(start(200, (b"content-length", b"2")))
