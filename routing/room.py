@@ -48,18 +48,19 @@ class Room:
         cache = self._caches.get(engine)
         if cache is None:
             cache = self._caches[engine] = _Cache(self._lifetime)
-        lost: Counter[float] = Counter()
+        lost: dict[float, int] = {}
         gained = 0
         for change in changes:
-            match change:
-                case Put(Tier.GPU, blocks):
-                    gained += cache.put(blocks, now)
-                case Drop(Tier.GPU, blocks):
-                    cache.drop(blocks, lost)
-                case Wipe(tier) if tier in (None, Tier.GPU):
-                    self._caches[engine] = cache = _Cache(self._lifetime)
-                    lost.clear()
-                    gained = 0
+            if isinstance(change, Put):
+                if change.tier is Tier.GPU:
+                    gained += cache.put(change.blocks, now)
+            elif isinstance(change, Drop):
+                if change.tier is Tier.GPU:
+                    cache.drop(change.blocks, lost)
+            elif isinstance(change, Wipe) and change.tier in (None, Tier.GPU):
+                self._caches[engine] = cache = _Cache(self._lifetime)
+                lost.clear()
+                gained = 0
         cache.count(gained, lost, now)
         for time, count in lost.items():
             self._reuse.evicted(now - time, count)
@@ -145,12 +146,14 @@ class _Cache:
         self._make(new, now)
         return len(new)
 
-    def drop(self, blocks: Sequence[BlockHash], lost: Counter[float]) -> None:
+    def drop(self, blocks: Sequence[BlockHash], lost: dict[float, int]) -> None:
         """Adds to `lost` how many of them were here, by the time of their last use. To be counted."""
         uses = self.uses
-        for use, count in Counter(map(uses.pop, [block for block in blocks if block in uses])).items():
-            use.lose(count)
-            lost[use.time] += count
+        for block in blocks:
+            use = uses.pop(block, None)
+            if use is not None:
+                use.lose(1)
+                lost[use.time] = lost.get(use.time, 0) + 1
 
     def use(self, blocks: Sequence[BlockHash], now: float) -> Mapping[float, int]:
         """Returns how many of them are here, by the time of their last use before.
