@@ -3,7 +3,7 @@
 Nobody changes one that is made. They are not frozen because there are thousands a second, as of events.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from routing.types import BlockHash, Tier
@@ -51,3 +51,8 @@ class WindowDrop:
 
 
 Change = Put | Drop | Wipe | WindowPut | WindowDrop
+
+
+def forget_all(changes: Iterable[Change]) -> bool:
+    """Whether among these is that everything is gone."""
+    return any(isinstance(change, Wipe) and change.tier is None for change in changes)
