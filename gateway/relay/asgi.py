@@ -2,8 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
+
+from starlette.requests import ClientDisconnect
 
 from gateway.errors import BodyTooLarge, ClientGone
 from gateway.relay.client import Peer
@@ -88,7 +91,8 @@ async def run_asgi(app: AsgiApp, connection: Scope, exchange: Exchange) -> None:
         await exchange.drain()
         exchange.write(message.get("body", b""), more=message.get("more_body", False))
 
-    await app(scope, receive, send)
+    with suppress(ClientDisconnect):  # Starlette's, for a body that did not come to its end
+        await app(scope, receive, send)
 
 
 class AsgiClient:

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from served import DEADLINE, GET, Make, Scope, chunks, echo, part, start
+from starlette.requests import Request
 
 from gateway.relay.asgi import Receive, Send
 
@@ -190,6 +191,24 @@ async def test_an_application_may_go_on_when_its_client_has_left(front: Make, ca
     await arrived.wait()
     writer.close()
     await asyncio.wait_for(ended.wait(), DEADLINE)
+    assert caplog.text == ""
+
+
+async def test_a_client_that_leaves_in_its_body_is_no_fault_of_the_application(
+    front: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        asked.set()
+        await Request(scope, receive).body()
+
+    made = await front(app)
+    _, writer = await made.connect()
+    writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\n12")
+    await asked.wait()
+    writer.close()
+    await made.quiet()
     assert caplog.text == ""
 
 
