@@ -26,7 +26,8 @@ class Windows:
                 held.update(blocks)
                 groups[group] = needed, held
             case WindowDrop(group, blocks):
-                self._groups[engine][group][1].difference_update(blocks)
+                if group in self._groups.get(engine, ()):
+                    self._groups[engine][group][1].difference_update(blocks)
             case Wipe(Tier.GPU | None):
                 for _, held in self._groups.get(engine, {}).values():
                     held.clear()

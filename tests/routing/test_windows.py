@@ -118,3 +118,10 @@ def test_the_longest_end_that_every_group_allows_is_found(seed: int) -> None:
     engine.tell(whole(0, run))
     ends = [end for end in range(1, min(run, most) + 1) if allowed(held, [3, 1, 3], end)]
     assert engine.prefix(most) == max(ends, default=0)
+
+
+def test_what_a_group_lets_go_of_after_the_engine_was_forgotten_is_no_news() -> None:
+    engine = Engine().tell(partly(7, 8, 9), whole(0, 10))
+    engine.index.forget(ENGINE)
+    assert engine.tell(gone(8)).prefix() == 0
+    assert engine.tell(whole(10, 12), gone(7), partly(10, 11, group=2), gone(9)).prefix() == 0
