@@ -27,7 +27,9 @@ async def work(url: str, events: str, folder: str) -> None:
     """Serve until cancelled."""
     runtime = DistributedRuntime(asyncio.get_running_loop(), "file", "tcp", event_plane="zmq")
     endpoint = runtime.endpoint("kvgate.replicas.generate")
-    async with aiohttp.ClientSession(url, timeout=aiohttp.ClientTimeout(total=None)) as session:
+    # Replicas close connections that were idle for 5 s; requests may be any number.
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=2.0)
+    async with aiohttp.ClientSession(url, connector=connector, timeout=aiohttp.ClientTimeout(total=None)) as session:
 
         async def generate(request: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
             async with session.post("/v1/completions", json=completion(request), raise_for_status=True) as answer:
