@@ -14,6 +14,10 @@ from routing.types import BlockHash, EngineId, PrefixMatch, Tier
 from routing.windows import Windows
 
 _LINEAR_UP_TO = 1024
+_PARTS = 32
+"""Tables that the masks are kept in, by their blocks' hashes. A single one of a million blocks would stop the event
+loop for a tenth of a second whenever it is laid out anew, as a table is that grows, or in which blocks come and go.
+"""
 INDEXED_TIERS = (Tier.GPU, Tier.CPU)
 """The tiers that belong to one engine; what is shared is asked elsewhere."""
 
@@ -30,7 +34,7 @@ class PrefixIndex:
     """The blocks of all engines that share a namespace's model. Not thread-safe: owned by the event loop."""
 
     def __init__(self) -> None:
-        self._masks: dict[BlockHash, int] = {}
+        self._masks: Sequence[dict[BlockHash, int]] = [{} for _ in range(_PARTS)]
         self._slots = Slots[EngineId]()
         self._held: dict[EngineId, tuple[dict[BlockHash, None], ...]] = {}
         """keys only, each with None: as a set they would take up to twice as much room"""
@@ -38,7 +42,7 @@ class PrefixIndex:
 
     def __len__(self) -> int:
         """Blocks held by any engine in any tier."""
-        return len(self._masks)
+        return sum(map(len, self._masks))
 
     def held(self, engine: EngineId, tier: Tier) -> int:
         """How many blocks the engine holds in this tier; 0 for an engine that has told nothing."""
@@ -90,9 +94,9 @@ class PrefixIndex:
 
     def _runs(self, blocks: Sequence[BlockHash]) -> Iterator[tuple[int, int]]:
         """(first index, mask) of each run of blocks with the same holders."""
-        last = -1
-        for depth, found in enumerate(map(self._masks.get, blocks)):
-            mask = found or 0
+        masks, last = self._masks, -1
+        for depth, block in enumerate(blocks):
+            mask = masks[block % _PARTS].get(block, 0)
             if mask != last:
                 last = mask
                 yield depth, mask
@@ -103,22 +107,25 @@ class PrefixIndex:
         vLLM frees a request's tail first, so what an engine holds of a chain is nearly always a prefix. Each change is
         narrowed down to two neighbours.
         """
-        get = self._masks.get
-        start, last = 0, len(blocks) - 1
+        masks, start, last = self._masks, 0, len(blocks) - 1
+
+        def holders(at: int) -> int:
+            return masks[blocks[at] % _PARTS].get(blocks[at], 0)
+
         while True:
-            mask = get(blocks[start], 0)
+            mask = holders(start)
             yield start, mask
             same, step = start, 1
             while True:
                 if same == last:
                     return
                 other = min(same + step, last)
-                if get(blocks[other], 0) != mask:
+                if holders(other) != mask:
                     break
                 same, step = other, step * 2
             while other - same > 1:
                 middle = (same + other) // 2
-                if get(blocks[middle], 0) == mask:
+                if holders(middle) == mask:
                     same = middle
                 else:
                     other = middle
@@ -129,18 +136,20 @@ class PrefixIndex:
         held.update(dict.fromkeys(blocks))
         before, mask = 0, bit
         for block in blocks:
-            known = masks.get(block, 0)
+            part = masks[block % _PARTS]
+            known = part.get(block, 0)
             if known != before:
                 before, mask = known, known | bit
             # One int for all blocks in a row with the same holders: it takes as much room as the entry.
-            masks[block] = mask
+            part[block] = mask
 
     def _drop(self, held: dict[BlockHash, None], bit: int, blocks: Sequence[BlockHash]) -> None:
         masks = self._masks
         for block in blocks:
             if held.pop(block, False) is None:
-                mask = masks[block] ^ bit
+                part = masks[block % _PARTS]
+                mask = part[block] ^ bit
                 if mask:
-                    masks[block] = mask
+                    part[block] = mask
                 else:
-                    del masks[block]
+                    del part[block]
