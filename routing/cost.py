@@ -132,7 +132,7 @@ def predict(
 
     Prompts in front are prefilled in the same engine steps as long as these have room, so the fixed part is paid once
     a step, not once a prompt. While they are prefilled others end and leave the cache, so of the two waits the longer
-    one counts. If that is the one for memory, those who come later wait for ours, too.
+    one counts. Where there is one for memory, those who come later wait for ours, too.
     """
     in_front = load.pending_tokens + load.others_waiting * waiting_prompt
     held = l1 + l2
@@ -143,10 +143,9 @@ def predict(
     queue = ours + others
     fits = load.until_it_fits(in_front + prompt, capacity) if capacity else 0.0
     crowding = 0.0
-    if fits > queue:
-        own = load.residence * prompt / capacity
-        crowding = own if own < fits - queue else fits - queue
-        queue = fits
+    if fits:
+        crowding = min(load.residence * prompt / capacity, fits)
+        queue = max(queue, fits)
     queue += profile.prefill_base * (steps - 1)
     prefill = profile.prefill(new, held)
     running = load.running

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from routing.changes import Put
@@ -101,6 +101,7 @@ def test_nobody_waits_longer_than_elsewhere_but_for_what_others_have_at_stake(st
     st.integers(0, 20),
     st.floats(0, 1),
 )
+@example([State(0, 0, 0, pending=2, pending_tokens=0, others_waiting=0, usage=1.0, residence=0.0625)], 0, 1, 0, 0.0)
 def test_an_engine_with_more_to_do_never_costs_less(
     states: list[State], pending: int, tokens: int, running: int, usage: float
 ) -> None:
