@@ -60,6 +60,30 @@ async def test_a_word_is_repeated_for_each_replica_with_the_place_of_its_events(
     assert str(words) in failed.value.__notes__[0]
 
 
+LATE = """
+import http.server, sys
+lists = iter([b"[]", b"[]"])
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        if self.path == "/v1/models":
+            self.wfile.write(b'{"data": ' + next(lists, b'[{"id": "unknown"}]') + b"}")
+        elif self.path == "/unasked":
+            self.wfile.write(b"%d" % len(list(lists)))
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+
+
+async def test_a_router_that_lists_no_model_yet_is_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "late.py").write_text(LATE)
+    async with (
+        Started("late", f"{sys.executable} {tmp_path / 'late.py'} {{port}}").serving([]) as url,
+        httpx.AsyncClient() as client,
+    ):
+        assert (await client.get(f"{url}/unasked")).text == "0"
+
+
 async def test_a_program_that_is_not_there_is_named() -> None:
     with pytest.raises(ChildFailed, match="no-such-router: No such file"):
         async with Started("absent", "no-such-router {port}").serving([]):
