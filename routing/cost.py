@@ -106,6 +106,9 @@ A plain tuple, as one is made of every engine for every decision.
 """
 
 NOTHING_AT_STAKE: Stake = (0.0, 0.0, 0.0)
+MEANWHILE = 0.5
+"""What counts of the time for which a prompt keeps others out of a full KV cache, as a share: meanwhile they wait for
+the prompts in front, too."""
 
 
 def predict(
@@ -144,7 +147,7 @@ def predict(
     fits = load.until_it_fits(in_front + prompt, capacity) if capacity else 0.0
     crowding = 0.0
     if fits:
-        crowding = min(load.residence * prompt / capacity, fits)
+        crowding = MEANWHILE * min(load.residence * prompt / capacity, fits)
         queue = max(queue, fits)
     queue += profile.prefill_base * (steps - 1)
     prefill = profile.prefill(new, held)

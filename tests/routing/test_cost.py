@@ -1,6 +1,6 @@
 import pytest
 
-from routing.cost import NOTHING_AT_STAKE, PROFILES, Prediction, Profile, Stake, predict, profile_from_ms
+from routing.cost import MEANWHILE, NOTHING_AT_STAKE, PROFILES, Prediction, Profile, Stake, predict, profile_from_ms
 from routing.fleet import Lease
 from routing.load import EngineLoad
 
@@ -90,7 +90,7 @@ def test_who_waits_for_memory_keeps_others_waiting_for_what_it_takes() -> None:
     stake = (0.0, 0.0, 2.0)
     roomy, full = (prediction(load, stake=stake, capacity=10_000) for load in (crowded(5), crowded(15)))
     assert roomy.work == pytest.approx(2.0 * roomy.prefill)
-    assert full.work == pytest.approx(2.0 * (full.prefill + 20.0 * 1000 / 10_000))
+    assert full.work == pytest.approx(2.0 * (full.prefill + MEANWHILE * 20.0 * 1000 / 10_000))
 
 
 def test_a_profile_in_milliseconds_is_kept_in_seconds() -> None:
