@@ -136,6 +136,11 @@ def test_a_prefix_that_one_replica_computed_is_loaded_by_the_other(world: World)
     assert (salted.predicted, salted.from_storage, salted.cached) == (0, 0, 0), "salts are kept apart"
 
     holder, other = sorted(world.replicas, key=lambda replica: replica.id != first.replica)
+    # Or what is seen to run there might be what we have just asked.
+    wait_until(
+        "nothing is seen to run there",
+        lambda: world.gateway.metric("kvgate_engine_running", replica=holder.id) == 0,
+    )
     busy(holder, world)
     turn = [*prompt, *token_ids("next turn", 20)]
     params = {"endpoint": "/v1/completions"}
