@@ -3,7 +3,7 @@
 import gc
 import sys
 
-_SWITCH_INTERVAL = 0.0005
+_SWITCH_INTERVAL = 0.00005
 
 
 def share() -> None:
