@@ -84,10 +84,8 @@ async def measure(pipe: Connection) -> tuple[list[float], list[float], float]:
         nonlocal applied
         index.apply(update.engine, update.changes)
         room.apply(update.engine, update.changes, loop.time())
-        for change in update.changes:
-            if isinstance(change, Put | Drop):
-                fresh.settle(update.engine, change.blocks)
-                applied += len(change.blocks)
+        fresh.apply(update.engine, update.changes)
+        applied += sum(len(change.blocks) for change in update.changes if isinstance(change, Put | Drop))
 
     subscriber = Subscriber(loop, take_in, b"")
     subscriber.subscribe(Subscription(ENGINE, 1, await loop.run_in_executor(None, pipe.recv), None, "", "m"))

@@ -53,6 +53,6 @@ class WindowDrop:
 Change = Put | Drop | Wipe | WindowPut | WindowDrop
 
 
-def forget_all(changes: Iterable[Change]) -> bool:
+def wipes_all(changes: Iterable[Change]) -> bool:
     """Whether among these is that everything is gone."""
     return any(isinstance(change, Wipe) and change.tier is None for change in changes)

@@ -192,9 +192,8 @@ class Credits:
 def _next_credited(credited: _Credited, blocks: Sequence[BlockHash], at: int) -> int:
     """Where the next one is that is credited."""
     rest = blocks[at:]
-    if not credited or credited.keys().isdisjoint(
-        rest
-    ):  # mostly so, and known in half the time that it takes to count along
+    # Mostly so, and known in half the time that it takes to count along.
+    if not credited or credited.keys().isdisjoint(rest):
         return len(blocks)
     return next(compress(count(at), map(credited.__contains__, rest)))
 

@@ -7,8 +7,9 @@ a burst of equal prompts would scatter over the fleet, and more so the longer th
 from collections.abc import Sequence, Set
 from math import inf
 
+from routing.changes import Change, Drop, Put, Wipe
 from routing.credits import Credits
-from routing.types import BlockHash, EngineId
+from routing.types import BlockHash, EngineId, Tier
 
 
 class FreshRoutes:
@@ -70,6 +71,15 @@ class FreshRoutes:
     def extend_to_an_end(self, engine: EngineId, blocks: Sequence[BlockHash], depth: int, now: float) -> int:
         """As `extend`, no further than a credited prompt as a whole: for models that can't go on from its middle."""
         return self._ours.reach_an_end(engine, blocks, depth, now)
+
+    def apply(self, engine: EngineId, changes: Sequence[Change]) -> None:
+        """Take in what a ledger derived from the engine's events, in order. Credits are of the GPU only."""
+        for change in changes:
+            if isinstance(change, Wipe):
+                if change.tier in (None, Tier.GPU):
+                    self.forget(engine)
+            elif isinstance(change, (Put, Drop)) and change.tier is Tier.GPU:
+                self.settle(engine, change.blocks)
 
     def settle(self, engine: EngineId, blocks: Sequence[BlockHash]) -> None:
         """Events have spoken of `blocks`: where they are part of a prompt that began, they are no longer credited."""

@@ -75,10 +75,10 @@ class Stakes:
         caches = self._room.occupancies([engine.id for engine in engines], now)
         queues, shares = [], []
         for engine, (_, fresh, _) in zip(engines, caches, strict=True):
-            load, capacity = engine.load, engine.capacity
+            load = engine.load
             queues.append(load.pending + load.others_waiting)
             in_use = fresh * engine.namespace.block_size + load.pending_tokens
-            shares.append(in_use / capacity if capacity else 0.0)
+            shares.append(in_use / engine.capacity if engine.capacity else 0.0)
         mean_queue = min(sum(queues) / len(queues), QUEUED)
         emptiest = min(shares)
         free = max(0.0, 1.0 - emptiest)

@@ -17,9 +17,8 @@ from routing.fleet import Fleet, Replica
 from routing.fresh import FreshRoutes
 from routing.history import RouteHistory
 from routing.index import PrefixIndex
-from routing.ledger import Drop, Put, Wipe
 from routing.room import Room
-from routing.types import EngineId, ReplicaId, Tier
+from routing.types import EngineId, ReplicaId
 
 logger = logging.getLogger(__name__)
 
@@ -169,9 +168,4 @@ class Membership:
             return
         self._index.apply(id, update.changes)
         self._room.apply(id, update.changes, self._now())
-        for change in update.changes:
-            if isinstance(change, Wipe):
-                if change.tier in (None, Tier.GPU):
-                    self._fresh.forget(id)
-            elif isinstance(change, Put | Drop) and change.tier is Tier.GPU:
-                self._fresh.settle(id, change.blocks)
+        self._fresh.apply(id, update.changes)

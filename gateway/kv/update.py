@@ -10,7 +10,7 @@ import msgspec
 from gateway.kv.actions import FeedCounters
 from gateway.kv.position import Position
 from routing.books import Entries
-from routing.changes import Change, Wipe, forget_all
+from routing.changes import Change, Wipe, wipes_all
 from routing.types import EngineId
 
 _CHANGE = 8
@@ -111,7 +111,7 @@ class Outbox:
 
 
 def _joined(earlier: Update, later: Update) -> Update:
-    if forget_all(later.changes):
+    if wipes_all(later.changes):
         return later
     entries = later.entries
     if earlier.entries and entries:

@@ -8,7 +8,7 @@ from gateway.kv.update import Update
 from gateway.redis.batch import Batch
 from gateway.redis.scripts import Fenced, RedisIndexError
 from gateway.redis.tenure import Tenure
-from routing.changes import forget_all
+from routing.changes import wipes_all
 from routing.types import BlockHash, Tier
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class Writer:
     def add(self, update: Update) -> None:
         """Take in an update, which is applied here already."""
         if self.needs_whole:
-            if not forget_all(update.changes):
+            if not wipes_all(update.changes):
                 return
             self.needs_whole = False
         batch = self._batch = self._batch or Batch()

@@ -16,8 +16,6 @@ from gateway.relay.usage import Answer, Usage, read_answer
 
 WHOLE_BYTES = 1_048_576
 """Up to here an answer that is no stream is sent in one piece, so that one which breaks off can still become a 502."""
-
-
 _ANTHROPICS = "/v1/messages"
 """Path of the one API whose streams are not of OpenAI's form."""
 

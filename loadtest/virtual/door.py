@@ -5,7 +5,7 @@ from random import Random
 
 from loadtest.virtual.workload import Ask
 from routing.blocks import block_hashes, root_hash
-from routing.changes import Change, Drop, Put, Wipe
+from routing.changes import Change
 from routing.cost import Profile
 from routing.decision import Decision, Prompt, RouteRequest
 from routing.fit import SpeedFit, tells_speed
@@ -20,7 +20,7 @@ from routing.reuse import ReuseChance
 from routing.room import Room
 from routing.router import Router
 from routing.stakes import Stakes
-from routing.types import BlockHash, EngineId, Namespace, ReplicaId, Tier
+from routing.types import BlockHash, EngineId, Namespace, ReplicaId
 
 MODEL = "sim"
 FRESH_LIFETIME = 2.0
@@ -107,11 +107,7 @@ class Door:
             return
         self.index.apply(id, changes)
         self._room.apply(id, changes, now)
-        for change in changes:
-            if isinstance(change, Wipe):
-                self._fresh.forget(id)
-            elif isinstance(change, Put | Drop) and change.tier is Tier.GPU:
-                self._fresh.settle(id, change.blocks)
+        self._fresh.apply(id, changes)
 
     def observe(self, replica: int, report: Report) -> None:
         """A replica was asked how busy it is, and answered at once."""
