@@ -152,7 +152,12 @@ class Ownership:
         if owned:
             if owned.writer.fenced or owned.writer.needs_whole or any(engine in each.lost for each in rounds):
                 self._start(follower, follower.reclaim())
-            elif rightful != self._gateway and any(engine in each.wanted for each in rounds):
+            elif (
+                rightful != self._gateway
+                # Who can't ask for what came meanwhile begins with nothing: that costs more than an uneven share.
+                and follower.stream.replay_endpoint
+                and any(engine in each.wanted for each in rounds)
+            ):
                 logger.info("KV events of %s: handed over", engine)
                 self._start(follower, follower.give_up(forget=False))
             return

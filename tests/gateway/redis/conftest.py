@@ -13,12 +13,12 @@ def server() -> Iterator[Valkey]:
 
 
 @pytest.fixture
-def make_publisher() -> Iterator[Callable[[], Publisher]]:
+def make_publisher() -> Iterator[Callable[..., Publisher]]:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     made: list[Publisher] = []
 
-    def make() -> Publisher:
-        made.append(Publisher(context))
+    def make(*, replay: bool = True) -> Publisher:
+        made.append(Publisher(context, replay=replay))
         return made[-1]
 
     yield make
