@@ -144,7 +144,7 @@ class Router:
     def _credit(
         self, id: EngineId, prompts: Sequence[Prompt], matches: Matches, now: float
     ) -> tuple[Sequence[Sequence[BlockHash]], Sequence[Sequence[BlockHash]]]:
-        """Returns each prompt's blocks, and those of them that the engine was not known to hold."""
+        """Returns what of each prompt is credited, and its blocks that the engine was not known to hold."""
         engine = self._fleet.get(id)
         assert engine is not None
         credited: list[Sequence[BlockHash]] = []
@@ -152,9 +152,19 @@ class Router:
         for prompt, match in zip(prompts, matches, strict=True):
             blocks = prompt.chains.get(engine.namespace, ())
             held = match.get(id, NOTHING_HELD).l0
-            credited.append(blocks)
+            kept = _kept(engine, prompt, blocks)
+            credited.append(kept)
             unheld.append(blocks[held:])
-            self._fresh.credit(id, blocks)
+            self._fresh.credit(id, kept)
             self._stakes.record(id, blocks, held, now)
             self._seen.record(blocks)
         return credited, unheld
+
+
+def _kept(engine: Engine, prompt: Prompt, blocks: Sequence[BlockHash]) -> Sequence[BlockHash]:
+    """Those of a prompt's blocks that the engine can go on from once it has computed them."""
+    if not engine.windowed:
+        return blocks
+    # Windows are kept where the same prompt would go on, which is before its last token. Where one with an image would
+    # is not known.
+    return blocks[: prompt.reusable // engine.namespace.block_size] if prompt.whole else ()

@@ -214,6 +214,24 @@ def test_a_hybrid_engine_is_credited_with_whole_prompts_only() -> None:
     assert (held(500), held(900), held(300), held(496)) == (496, 496, 0, 0)
 
 
+def test_the_last_block_of_a_prompt_that_fills_it_is_not_credited_to_a_hybrid_engine() -> None:
+    world = World()
+    for engine in world.fleet:
+        engine.windowed = True
+    sent = world.router.route(request(496), [{}], world.kv_aware, 0.0).engine
+    candidates = world.router.candidates(request(900), [{}], 0.1)
+    assert {candidate.engine: candidate.held for candidate in candidates}[sent] == 480
+
+
+def test_a_prompt_of_which_only_the_beginning_is_known_is_not_credited_to_a_hybrid_engine() -> None:
+    world = World()
+    for engine in world.fleet:
+        engine.windowed = True
+    before_its_image = request(500).prompts[0]._replace(whole=False)
+    world.router.route(RouteRequest("m", (before_its_image,)), [{}], world.kv_aware, 0.0)
+    assert {candidate.held for candidate in world.router.candidates(request(900), [{}], 0.1)} == {0}
+
+
 def test_what_a_request_repeats_in_itself_a_hybrid_engine_may_not_go_on_from() -> None:
     world = World()
     for engine in world.fleet:
