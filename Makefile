@@ -29,10 +29,13 @@ fuzz: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]'
 	$(BIN)/python -m loadtest.fuzz
 
-# Histories of a fleet, long, and pods that come and go, ten a second: make soak STEPS=100000 PODS=5000.
+# Histories of a fleet, long, pods that come and go, ten a second, and random chats in every family's tokens:
+# make soak STEPS=100000 PODS=5000 CHATS=20000.
 STEPS ?= 20000
 PODS ?= 2000
+CHATS ?= 5000
 soak: $(READY)
+	KVGATE_CHATS=$(CHATS) $(BIN)/pytest tests/gateway/prompt/test_incremental.py
 	KVGATE_STEPS=$(STEPS) $(BIN)/pytest tests/gateway/kv/test_fleet_histories.py tests/gateway/redis/test_shared_histories.py
 	KVGATE_PODS=$(PODS) $(BIN)/pytest tests/e2e/test_pod_churn.py
 

@@ -1,8 +1,13 @@
-"""Pieces encoded by themselves give the tokens of the whole, for the tokenizer families that models come with."""
+"""Pieces encoded by themselves give the tokens of the whole, for the tokenizer families that models come with.
 
+KVGATE_CHATS sets how many random conversations are compared; `make soak` compares many.
+"""
+
+import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -17,6 +22,9 @@ from gateway.prompt.incremental import AtOnce, IncrementalEncoder, TooMuch
 from gateway.prompt.proof import first_difference, hostile_texts
 from gateway.prompt.result import CannotScore, Reason
 from gateway.prompt.tokenizer import best_encoder
+
+CHATS = int(os.environ.get("KVGATE_CHATS", "12"))
+HOSTILE = max(60, CHATS // 5)
 
 
 def random_chats(rng: random.Random, added: Sequence[str], count: int) -> Iterator[str]:
@@ -53,7 +61,7 @@ def family(request: pytest.FixtureRequest) -> Family:
 @pytest.mark.parametrize("add_special_tokens", [False, True])
 def test_ids_are_those_of_hugging_face(family: Family, add_special_tokens: bool) -> None:
     rng = random.Random(7)
-    texts = [*random_chats(rng, family.added, 12), *hostile_texts(rng, family.added, 60), "", "a" * 10_000]
+    texts = chain(random_chats(rng, family.added, CHATS), hostile_texts(rng, family.added, HOSTILE), ("", "a" * 10_000))
     assert first_difference(family.encoder, family.reference, texts, add_special_tokens=add_special_tokens) is None
 
 
