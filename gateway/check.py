@@ -1,5 +1,6 @@
 """`kvgate check`: asks every replica of a configuration for what would cost hits in silence."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,9 +16,10 @@ from gateway.fleet.discovery.once import discover
 from gateway.fleet.probe import EngineMetrics, Probe, ProbeError, replica_id
 from gateway.kv.reach import unreachable
 from gateway.kv.sources import Source, Sources
+from gateway.l2.agreement import disagreements
 from gateway.pods import check_pods
 from gateway.prompt.library import configured, read_settings
-from gateway.prompt.parity import Outcome, ParityCheck
+from gateway.prompt.parity import Outcome, Parity, ParityCheck
 from gateway.prompt.reader import load
 from gateway.prompt.tokenizer import TokenizerError
 from gateway.relay.credentials import Credentials
@@ -39,6 +41,10 @@ class Finding:
     """what costs hits in silence"""
     notes: list[str] = field(default_factory=list)
     """what is worth knowing and costs none"""
+    described: Replica | None = None
+    """what it says of itself; None where it says nothing"""
+    parity: Sequence[Parity] = ()
+    """how the fixed prompts compared"""
 
 
 async def check(config: Config) -> list[Finding]:
@@ -49,8 +55,9 @@ async def check(config: Config) -> list[Finding]:
         credentials.introduce(replica)
     async with replica_client(config, credentials) as client:
         findings = [await _check(config, replica, client) for replica in replicas]
+        stored = await _check_storage(config, findings, client)
     _compare(findings)
-    return [*findings, *(Finding("discovery", faults=[trouble]) for trouble in silent)]
+    return [*findings, *(Finding("discovery", faults=[trouble]) for trouble in silent), *stored]
 
 
 async def check_kubernetes(config: Config) -> list[Finding]:
@@ -67,7 +74,11 @@ def show(findings: Sequence[Finding], console: Console) -> None:
     table = Table("replica", *columns)
     for finding in findings:
         table.add_row(finding.replica, *(finding.cells.get(column, "-") for column in columns))
-    console.print(table)
+    for shown in (table, _parity_table(findings)):
+        for column in shown.columns:
+            column.overflow = "fold"  # what is cut off says nothing
+        shown.columns[0].no_wrap = True
+        console.print(shown)
     for finding in findings:
         for fault in finding.faults:
             console.print(f"[red]fault[/red] {finding.replica}: {fault}", highlight=False)
@@ -77,12 +88,21 @@ def show(findings: Sequence[Finding], console: Console) -> None:
         console.print("nothing found that costs hits")
 
 
+def _parity_table(findings: Sequence[Finding]) -> Table:
+    """Of each fixed prompt, how many replicas there are with each outcome."""
+    counts = Counter((result.shape, result.outcome) for finding in findings for result in finding.parity)
+    table = Table("parity", *(outcome.value for outcome in Outcome))
+    for shape in dict.fromkeys(shape for shape, _ in counts):
+        table.add_row(shape, *(str(counts[shape, outcome]) for outcome in Outcome))
+    return table
+
+
 async def _check(config: Config, wanted: ReplicaConfig, client: httpx.AsyncClient) -> Finding:
     url = str(wanted.url).rstrip("/")
     finding = Finding(replica_id(url))
     probe = Probe(client, url, config.probing.timeout)
     try:
-        replica = await probe.describe()
+        finding.described = replica = await probe.describe()
         engines = (await probe.metrics()).engines
         finding.cells |= {"reachable": "yes", "model": replica.base.id, "vLLM": await probe.version() or "?"}
         _check_engines(finding, replica, list(engines.values()))
@@ -158,6 +178,15 @@ def _named(seed: int | None) -> str:
     return "unset" if seed is None else str(seed)
 
 
+async def _check_storage(config: Config, findings: Sequence[Finding], client: httpx.AsyncClient) -> Sequence[Finding]:
+    """Whether settings of LMCache and ours are such that engines find what others have stored, and we know of it."""
+    if config.l2 is None:
+        return ()
+    described = [finding.described for finding in findings if finding.described is not None]
+    faults = await disagreements(config.l2, described, client, config.probing.timeout)
+    return [Finding("L2", faults=faults)] if faults else ()
+
+
 async def _check_parity(finding: Finding, config: Config, replica: Replica, client: httpx.AsyncClient) -> None:
     model = configured(config, replica)
     source = model.tokenizer or replica.base.root
@@ -169,9 +198,9 @@ async def _check_parity(finding: Finding, config: Config, replica: Replica, clie
         finding.cells["parity"] = "no tokenizer"
         finding.faults.append(f"prompts are read by the replicas, if at all: {exc}")
         return
-    results = await ParityCheck(client).run(replica.url, replica.base.id, reader)
+    finding.parity = results = await ParityCheck(client).all(replica, reader)
     equal = sum(result.outcome is Outcome.EQUAL for result in results)
-    finding.cells["parity"] = f"{equal} of {len(results)}"
+    finding.cells["parity"] = f"{equal}/{len(results)}"
     for result in results:
         if result.outcome is Outcome.DIFFERENT:
             finding.faults.append(f"parity: {describe(result)}")

@@ -59,14 +59,7 @@ class Canary:
         if reader is None or self._now() < self._checked.get(key, float("-inf")) + self._interval:
             return
         self._checked[key] = self._now()
-        results = await self._check.run(replica.url, replica.base.id, reader)
-        adapter = next((card.id for card in replica.cards if card.parent), None)
-        if adapter is not None:
-            results += [
-                Parity(f"adapter_{result.shape}", result.outcome, result.position, result.ours, result.theirs)
-                for result in await self._check.run(replica.url, adapter, reader)
-            ]
-        self._judge(replica, results)
+        self._judge(replica, await self._check.all(replica, reader))
 
     def _judge(self, replica: Replica, results: Sequence[Parity]) -> None:
         for result in results:

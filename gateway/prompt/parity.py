@@ -3,14 +3,14 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
 from gateway.prompt.reader import PromptReader
 from gateway.prompt.result import EncodedPrompts
+from routing.fleet import Replica
 
 
 class Outcome(StrEnum):
@@ -19,15 +19,12 @@ class Outcome(StrEnum):
     EQUAL = "equal"
     """the same tokens, or refused by both"""
     DIFFERENT = "different"
-    """predictions for such prompts would be wrong"""
-    UNSCORED = "unscored"
-    """the reader makes no prediction for such prompts"""
+    """predictions for such prompts would be wrong, or there would be none"""
     UNAVAILABLE = "unavailable"
     """the replica did not answer the question"""
 
 
-@dataclass(frozen=True, slots=True)
-class Parity:
+class Parity(NamedTuple):
     """One shape's result."""
 
     shape: str
@@ -55,6 +52,7 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
     "text": {"prompt": "Once upon a time,\n\tthere were 3 naïve  foxes. 你好"},
     "plain": {"messages": [_ASK]},
     "turns": {"messages": _TURNS},
+    "salt": {"messages": [_ASK], "cache_salt": "canary"},
     "parts": {
         "messages": [{"role": "user", "content": [{"type": "text", "text": "One."}, {"type": "text", "text": "Two."}]}]
     },
@@ -83,6 +81,15 @@ class ParityCheck:
         self._client = client
         self._deadline = deadline
 
+    async def all(self, replica: Replica, reader: PromptReader) -> list[Parity]:
+        """As `run`, of what it serves: the base model, and one of its adapters, with shapes called `adapter_...`."""
+        results = await self.run(replica.url, replica.base.id, reader)
+        adapter = next((card.id for card in replica.cards if card.parent), None)
+        if adapter is not None:
+            adapted = await self.run(replica.url, adapter, reader)
+            results += [result._replace(shape=f"adapter_{result.shape}") for result in adapted]
+        return results
+
     async def run(self, replica: str, model: str, reader: PromptReader) -> list[Parity]:
         """One result for each of SHAPES, in that order.
 
@@ -107,11 +114,10 @@ class ParityCheck:
         if answer.status_code not in (200, 400):
             return Parity(shape, Outcome.UNAVAILABLE)
         ours = reader.read("/tokenize", body)
-        if not isinstance(ours, EncodedPrompts):
-            return Parity(shape, Outcome.EQUAL if theirs is None else Outcome.UNSCORED)
-        if theirs is None:
-            return Parity(shape, Outcome.DIFFERENT)
-        return _compared(shape, ours.prompts[0], theirs)
+        if isinstance(ours, EncodedPrompts) and theirs is not None:
+            return _compared(shape, ours.prompts[0], theirs)
+        refused_by_both = not isinstance(ours, EncodedPrompts) and theirs is None
+        return Parity(shape, Outcome.EQUAL if refused_by_both else Outcome.DIFFERENT)
 
 
 def _compared(shape: str, ours: Sequence[int], theirs: Sequence[int]) -> Parity:

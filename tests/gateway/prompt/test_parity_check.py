@@ -9,6 +9,8 @@ from gateway.prompt.reader import PromptReader
 from gateway.prompt.result import EncodedPrompts
 from gateway.prompt.settings import PromptSettings
 from gateway.prompt.tokenizer import Tokenizer
+from routing.fleet import ModelCard, Replica
+from routing.types import ReplicaId
 
 REPLICA = "http://replica:8000"
 
@@ -72,13 +74,23 @@ async def test_a_shape_that_both_refuse_is_equal(recorded_readers: Mapping[str, 
     assert set((await outcomes(tokenizing(strict), strict)).values()) == {Outcome.EQUAL}
 
 
-async def test_a_shape_that_only_the_replica_takes_is_unscored(small_tokenizer: Tokenizer) -> None:
+async def test_a_shape_that_only_one_side_takes_is_different(small_tokenizer: Tokenizer, reader: PromptReader) -> None:
     def accepting(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, json={"tokens": [1]})
 
     without_template = PromptReader(small_tokenizer, PromptSettings())
     found = await outcomes(httpx.MockTransport(accepting), without_template)
-    assert found["plain"] is Outcome.UNSCORED
+    assert (found["text"], found["plain"]) == (Outcome.DIFFERENT, Outcome.DIFFERENT)
+    found = await outcomes(httpx.MockTransport(lambda request: httpx.Response(400)), reader)
+    assert set(found.values()) == {Outcome.DIFFERENT}
+
+
+async def test_what_sets_prompts_apart_in_the_cache_is_tried_too(reader: PromptReader) -> None:
+    assert {"plain", "tools", "reasoned_tool_call", "reasoning", "salt"} <= SHAPES.keys()
+    served = Replica(ReplicaId("replica:8000"), REPLICA, (ModelCard("m"), ModelCard("sql", parent="m")))
+    async with httpx.AsyncClient(transport=tokenizing(reader)) as client:
+        results = await ParityCheck(client).all(served, reader)
+    assert [result.shape for result in results] == [*SHAPES, *(f"adapter_{shape}" for shape in SHAPES)]
 
 
 @pytest.mark.parametrize("status", [404, 500])
