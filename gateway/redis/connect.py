@@ -20,10 +20,12 @@ def connect(config: IndexConfig) -> Client:
     retry = Retry(NoBackoff(), 1, supported_errors=(ConnectionError,))
     if config.redis_cluster:
         return RedisCluster.from_url(
-            config.redis_url, socket_timeout=_PATIENCE, socket_connect_timeout=_PATIENCE, retry=retry
+            config.redis_url, protocol=2, socket_timeout=_PATIENCE, socket_connect_timeout=_PATIENCE, retry=retry
         )
     return Redis.from_url(
         config.redis_url,
+        # With 3 the library does not look whether a connection that was idle has been closed.
+        protocol=2,
         socket_timeout=_PATIENCE,
         socket_connect_timeout=_PATIENCE,
         retry=retry,

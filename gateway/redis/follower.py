@@ -70,9 +70,9 @@ class Follower:
         """nobody asks for the stream here any more"""
 
     @property
-    def fence(self) -> str | None:
-        """What proves the lease; None without one."""
-        return self.owned.writer.tenure.fence if self.owned else None
+    def standing(self) -> str | None:
+        """What proves the lease, and what was written under it; None without one."""
+        return self.owned.writer.tenure.standing if self.owned else None
 
     def take_in(self, update: Update) -> None:
         """What the stream told."""

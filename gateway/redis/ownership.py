@@ -115,14 +115,16 @@ class Ownership:
     async def _round(self) -> None:
         asked = monotonic()
         gateways = await self._index.gateways(self._gateway, round(self._lease * 1000))
-        if monotonic() - asked > self._deadline:
-            # Too slow for requests; leases can wait for it.
-            self._health.failed("it is slow")
-        else:
-            self._health.worked()
+        slow = monotonic() - asked > self._deadline
         records: dict[EngineId, EngineRecord] = {}
         models = {follower.stream.model for follower in self._followers.values()}
         rounds = [await self._renew(model) for model in sorted(models)]
+        if slow:
+            # Too slow for requests; leases can wait for it.
+            self._health.failed("it is slow")
+        else:
+            # No sooner: a server that comes back may tell of engines as they were, until leases are renewed.
+            self._health.worked()
         for each in rounds:
             records.update(each.engines)
         self._noticed(records)
@@ -134,12 +136,12 @@ class Ownership:
             self._sweeper.keep_clean(models, self._spawn)
 
     async def _renew(self, model: str) -> Round:
-        fences = {
-            engine: fence
+        standing = {
+            engine: proof
             for engine, follower in self._followers.items()
-            if follower.stream.model == model and (fence := follower.fence)
+            if follower.stream.model == model and (proof := follower.standing)
         }
-        return await self._index.renew(model, self._parts.lease_ms, fences)
+        return await self._index.renew(model, self._parts.lease_ms, standing)
 
     def _consider(
         self, follower: Follower, record: EngineRecord | None, rightful: str | None, rounds: list[Round]

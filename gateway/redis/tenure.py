@@ -37,6 +37,14 @@ class Tenure:
         self._slot = record.get(b"slot", b"")
         self._applied = record.get(b"seq", b"").decode()
         self._tried = self._applied
+        self._moving = False
+        """a reset is under way, or had no answer: the slot may be another"""
+
+    @property
+    def standing(self) -> str:
+        """What proves the lease, and that Redis has the engine as it was written last."""
+        slot = "" if self._moving else self._slot.decode()
+        return f"{self.fence}|{slot}|{self._applied}"
 
     async def load(self) -> Kept | None:
         """What the owner before has left; None if nothing that can be gone on with. Raises RedisIndexError."""
@@ -67,9 +75,12 @@ class Tenure:
             known = f"|{self._applied}|{self._tried}|{seq}|"
             if not arguments[0]:
                 self._tried = seq
+            else:
+                self._moving = True
             (self._slot,) = await run(
                 self._client, APPLY, self._key, self._name, self.fence, self._slot, known, *arguments
             )
+            self._moving = False
             if arguments[0] == "all":
                 self._applied = self._tried = ""
         self._applied = self._tried = seq

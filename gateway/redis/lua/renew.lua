@@ -1,14 +1,26 @@
 -- Renews leases, and tells how much every engine holds. Engines that nobody owns are told of in no match.
 --
 -- KEYS[1] what all keys of the model begin with
--- ARGV    milliseconds, then engine, fence, engine, fence, ...
+-- ARGV    milliseconds, then engine, fence|slot|seq, engine, fence|slot|seq, ...; no slot if that is about to change
 -- Answers {lost engines, engines that others want, {engine, slot, GPU blocks, host memory blocks, tokens per block,
 -- '1' if unjudged, lease, ...}}; '' where unknown.
 local base = KEYS[1]
+
+-- Whether the engine is as its owner left it, or further. A server that came back as it was some time ago has it as it
+-- was then, and leases too.
+local function as_left(engine, slot, seq)
+  if slot == '' then return true end
+  local known = call('HMGET', base .. 'e:' .. engine, 'slot', 'seq')
+  if known[1] == slot and (seq == '' or (tonumber(known[2] or '') or -1) >= tonumber(seq)) then return true end
+  hide(base, known[1])
+  return false
+end
+
 local lost, wanted = {}, {}
 for i = 2, #ARGV, 2 do
   local lease = base .. 'o:' .. ARGV[i]
-  if call('GET', lease) == ARGV[i + 1] then
+  local fence, slot, seq = string.match(ARGV[i + 1], '^(.*)|(.*)|(.*)$')
+  if call('GET', lease) == fence and as_left(ARGV[i], slot, seq) then
     call('PEXPIRE', lease, ARGV[1])
     if call('EXISTS', base .. 'w:' .. ARGV[i]) == 1 then wanted[#wanted + 1] = ARGV[i] end
   else

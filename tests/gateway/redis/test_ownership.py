@@ -308,5 +308,39 @@ async def test_redis_that_comes_back_empty_is_filled_again(server: Valkey, make_
             await is_held(gateway, 4)
 
 
+@pytest.mark.parametrize("others", [0, 1])
+async def test_redis_that_comes_back_as_it_was_before_is_put_right_though_no_event_comes_and_no_lease_has_ended(
+    server: Valkey, make_publisher: Make, others: int
+) -> None:
+    # That of which nothing is asked says nothing by itself.
+    publisher = make_publisher(replay=False)
+    async with AsyncExitStack() as stack:
+        one = await stack.enter_async_context(shared_gateway(server.url, lease=4.0))
+        rest = [await stack.enter_async_context(shared_gateway(server.url, lease=4.0)) for _ in range(others)]
+        one.follow(A, publisher)
+        await becomes(lambda: _subscribers(publisher), 1)
+        publisher.publish(stored(TEXT))
+        await is_held(one, 5)
+        async with Redis.from_url(server.url) as client:
+            await client.save()
+        publisher.publish(removed(TEXT))
+        await is_held(one, 4)
+        server.kill()
+        server.start()
+        await asyncio.to_thread(server.answers)
+        for gateway in (one, *rest):
+            await becomes(partial(_asked, gateway), {A: PrefixMatch(4, 4)})
+        publisher.publish(removed(TEXT[:4]))
+        for gateway in (one, *rest):
+            await is_held(gateway, 3)
+        assert one.parts.streams.owned() == {A}
+
+
+async def _asked(gateway: SharedGateway) -> object:
+    """What Redis says, and nobody else."""
+    found = await gateway.match(CHAIN)
+    return found if gateway.parts.health.up else None
+
+
 async def _up(gateway: SharedGateway) -> object:
     return gateway.parts.health.up
