@@ -5,7 +5,7 @@ and there, then closer between two blocks that were found to have different hold
 its blocks are never asked for.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gateway.redis.guesses import STRETCH, Guesses
@@ -21,8 +21,8 @@ Found = Mapping[EngineId, PrefixMatch]
 """how long a prefix each engine holds; those that hold nothing are absent"""
 Bitmap = bytes | None
 """the holders of a block as they are stored, None for nobody"""
-_Apart = tuple[int, int, Bitmap, Bitmap, Sequence[int]]
-"""the indices of two blocks that are not neighbours, their holders, which differ, and where to look between them"""
+_Change = tuple[int, int, Bitmap, Bitmap]
+"""the indices of two blocks and their holders, which differ; of what is between them, if anything, nothing is known"""
 
 
 class Table(NamedTuple):
@@ -39,6 +39,10 @@ def table_of(version: bytes, engines: Mapping[int, EngineId]) -> Table:
     return Table(version, engines, sum(1 << slot * BITS for slot in engines))
 
 
+_Seen = tuple[Iterator[Bitmap], Table]
+"""the holders of the blocks that were asked for, and the table of then"""
+
+
 class Search:
     """One chain's holders, found by a look for each stride. What changes between two counts as before or as after.
 
@@ -47,64 +51,72 @@ class Search:
 
     def __init__(self, chain: Sequence[BlockHash], guesses: Guesses) -> None:
         self.found: Found = {}
-        self._chain = chain
-        self._guesses = guesses
-        self._guessed: list[int] = []
-        self._strides = iter(STRIDES)
-        self._table: Table | None = None
-        self._runs: list[tuple[int, Bitmap]] = []
-        """(index, holders) of the first block, and of those that others hold than the one before"""
-        self._apart: list[_Apart] = []
-        self._first_look: Sequence[int] = range(1, len(chain) - 1)
-        if len(chain) > LINEAR:
-            self._first_look = self._here_and_there()
-        self.blocks = [chain[0], chain[-1], *map(chain.__getitem__, self._first_look)] if chain else []
+        self._looks = _looks(chain, guesses)
+        self.blocks = next(self._looks) if chain else []
 
     def saw(self, bitmaps: Iterator[Bitmap], table: Table) -> None:
         """Go on with who holds each of `blocks`, at a time when the table was this one."""
-        apart, self._apart = self._apart, []
-        self.blocks = []
-        stride = next(self._strides, 1)
-        if self._table is None:
-            self._table, first = table, next(bitmaps)
-            self._runs.append((0, first))
-            apart = [(0, len(self._chain) - 1, first, next(bitmaps), self._first_look)]
-        elif self._table is not table:
-            self._table = _common(self._table, table)
-        for low, high, before, after, between in apart:
-            for place, bitmap in zip(between, bitmaps, strict=False):
-                if bitmap != before:
-                    self._differ(low, place, before, bitmap, stride)
-                    before = bitmap
-                low = place
-            if before != after:
-                self._differ(low, high, before, after, stride)
-        if not self._apart:
-            self._end(self._table)
+        try:
+            self.blocks = self._looks.send((bitmaps, table))
+        except StopIteration as end:
+            self.blocks, self.found = [], end.value
 
-    def _here_and_there(self) -> Sequence[int]:
-        places = range(STRETCH, len(self._chain) - 1, STRETCH)
-        self._guessed = sorted(self._guesses.of(self._chain))
-        if not self._guessed:
-            return places
+
+def _looks(chain: Sequence[BlockHash], guesses: Guesses) -> Generator[list[BlockHash], _Seen, Found]:
+    """Yields what to look at, is sent what is seen there, returns who holds how long a prefix."""
+    last = len(chain) - 1
+    step = STRETCH if len(chain) > LINEAR else 1
+    places: Sequence[int] = range(step, last, step)
+    between = chain[step:last:step]
+    guessed = sorted(guesses.of(chain)) if len(chain) > LINEAR else []
+    if guessed:
         # One that comes twice, or is an end of the chain, is asked for twice.
-        return sorted([*places, *self._guessed, *[index - 1 for index in self._guessed]])
+        places = sorted([*places, *guessed, *[index - 1 for index in guessed]])
+        between = [chain[place] for place in places]
+    bitmaps, table = yield [chain[0], chain[last], *between]
+    first = next(bitmaps)
+    changes = _closer([(0, last, first, next(bitmaps))], [places], bitmaps)
+    for stride in STRIDES:
+        blocks: list[BlockHash] = []
+        for low, high, _, _ in changes:
+            blocks += chain[low + stride : high : stride]
+        if blocks:
+            bitmaps, now = yield blocks
+            if now is not table:
+                table = _common(table, now)
+            looked_at = [range(low + stride, high, stride) for low, high, _, _ in changes]
+            changes = _closer(changes, looked_at, bitmaps)
+    found = [high for _, high, _, _ in changes]
+    if found != guessed and len(chain) > LINEAR:
+        guesses.correct(chain, guessed, found)
+    runs = [(0, _mask(first)), *[(high, _mask(after)) for _, high, _, after in changes]]
+    engines = table.engines
+    return {engines[slot]: match for slot, match in prefix_matches(runs, table.taken, len(chain)).items()}
 
-    def _differ(self, low: int, high: int, before: Bitmap, after: Bitmap, stride: int) -> None:
-        if high - low == 1:
-            self._runs.append((high, after))
-        else:
-            self._apart.append((low, high, before, after, range(low + stride, high, stride)))
-            self.blocks += self._chain[low + stride : high : stride]
 
-    def _end(self, table: Table) -> None:
-        runs = sorted(self._runs)
-        changes = [index for index, _ in runs[1:]]
-        if changes != self._guessed and len(self._chain) > LINEAR:
-            self._guesses.correct(self._chain, self._guessed, changes)
-        masks = [(index, int.from_bytes(bitmap or b"", "little")) for index, bitmap in runs]
-        matches = prefix_matches(masks, table.taken, len(self._chain))
-        self.found = {table.engines[slot]: match for slot, match in matches.items()}
+def _closer(
+    changes: Sequence[_Change], looked_at: Sequence[Sequence[int]], bitmaps: Iterator[Bitmap]
+) -> Sequence[_Change]:
+    """These changes and those found inside them, each by the closest two blocks that show it.
+
+    looked_at: the indices between each change's two. bitmaps: the holders there, one after the other.
+    """
+    closer: list[_Change] = []
+    for (low, high, before, after), places in zip(changes, looked_at, strict=True):
+        for place in places:
+            # `zip` would take as long to set up as four of these.
+            bitmap = next(bitmaps)
+            if bitmap != before:
+                closer.append((low, place, before, bitmap))
+                before = bitmap
+            low = place
+        if before != after:
+            closer.append((low, high, before, after))
+    return closer
+
+
+def _mask(bitmap: Bitmap) -> int:
+    return int.from_bytes(bitmap, "little") if bitmap else 0
 
 
 def _common(one: Table, other: Table) -> Table:

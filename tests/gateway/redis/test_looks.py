@@ -55,6 +55,14 @@ def test_every_depth_is_found_by_three_looks(length: int) -> None:
         assert len(holders.asked) <= 3
 
 
+@pytest.mark.parametrize("length", range(129, 129 + STRETCH + 1))
+def test_a_change_in_a_last_stretch_of_any_length_is_found(length: int) -> None:
+    chain = a_chain(Random(length), length)
+    for depth in range(length - STRETCH, length + 1):
+        holders = Holders(chain, [depth])
+        assert holders.searched().found == holders.truth()
+
+
 def test_of_a_long_chain_with_few_holders_little_is_asked() -> None:
     holders = Holders(a_chain(Random(1), 8000), [2000, 2000, 5000])
     assert holders.searched().found == holders.truth()
@@ -86,6 +94,16 @@ def test_guesses_that_are_wrong_change_nothing_and_are_given_up() -> None:
     holders.searched()
     holders.searched()
     assert holders.asked[-1] == 1500 // STRETCH + 2
+
+
+def test_an_end_that_has_moved_a_little_is_found() -> None:
+    chain = a_chain(Random(8), 300)
+    for depth in range(STRETCH, 3 * STRETCH):
+        for moved in range(-9, 10):
+            holders = Holders(chain, [depth])
+            holders.searched()
+            holders.depths = [depth + moved]
+            assert holders.searched().found == holders.truth()
 
 
 def test_no_more_is_remembered_than_there_is_room_for() -> None:
