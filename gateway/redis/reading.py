@@ -4,9 +4,8 @@ The library takes longer to pack a command of a thousand keys, and to mind its t
 it. So such a command is packed here, and sent on a connection of the library's without any.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from struct import unpack
 from typing import cast
 
 from redis.asyncio import RedisCluster
@@ -42,13 +41,17 @@ async def borrowed(client: Client, key: str) -> AsyncIterator[AbstractConnection
 
 async def read(
     connection: AbstractConnection, key: str, prefix: str, names: Sequence[Number]
-) -> Sequence[bytes | None]:
-    """What the key holds, and then what the key of each name does, all at the same time."""
+) -> tuple[bytes | None, Iterator[bytes | None]]:
+    """What the key holds, and what the key of each name does, all at the same time."""
     await connection.send_packed_command(_mget(key.encode(), prefix.encode(), names), check_health=False)
-    return cast(list[bytes | None], await connection.read_response())
+    found = iter(cast(list[bytes | None], await connection.read_response()))
+    return next(found), found
 
 
 def _mget(key: bytes, prefix: bytes, names: Sequence[Number]) -> bytes:
     before = b"\r\n$%d\r\n%b" % (len(prefix) + 8, prefix)
-    keys = before.join((b"", *unpack("8s" * len(names), pack(names))))
-    return b"*%d\r\n$4\r\nMGET\r\n$%d\r\n%b%b\r\n" % (len(names) + 2, len(key), key, keys)
+    # The first byte of every name, then the second: much faster than name by name.
+    keys, packed = bytearray((before + bytes(8)) * len(names)), pack(names)
+    for place in range(8):
+        keys[len(before) + place :: len(before) + 8] = packed[place::8]
+    return b"".join((b"*%d\r\n$4\r\nMGET\r\n$%d\r\n%b" % (len(names) + 2, len(key), key), keys, b"\r\n"))

@@ -89,14 +89,15 @@ class RedisIndex:
         try:
             async with asyncio.timeout(_PATIENCE), borrowed(self.client, key) as connection:
                 while looking := [search for search in searches if search.blocks]:
-                    blocks = [block for search in looking for block in search.blocks]
-                    version, *bitmaps = await read(connection, f"{key}version", f"{key}b", blocks)
+                    blocks: list[BlockHash] = []
+                    for search in looking:
+                        blocks += search.blocks
+                    version, bitmaps = await read(connection, f"{key}version", f"{key}b", blocks)
                     if (version or b"") != table.version:
                         table = await self._read_table(key)
                         continue
-                    rest = iter(bitmaps)
                     for search in looking:
-                        search.saw(rest, table)
+                        search.saw(bitmaps, table)
         except (RedisError, OSError, TimeoutError) as exc:
             # The table is read the library's own way, which finds out where in a cluster the key is now.
             self._tables.pop(key, None)
