@@ -1,6 +1,7 @@
 """From runs of equal holders along a chain to how long a prefix each holder has."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from itertools import chain
 
 from routing.types import PrefixMatch
 
@@ -15,33 +16,27 @@ def prefix_matches(runs: Iterable[tuple[int, int]], taken: int, length: int) -> 
     taken: the lowest bit of every slot that counts.
     length: blocks of the chain.
     """
-    in_gpu = in_any = taken
-    gpu_ends: list[tuple[int, int]] = []
-    any_ends: list[tuple[int, int]] = []
-    for depth, mask in runs:
-        left = in_gpu & ~mask
-        if left:
-            in_gpu ^= left
-            if depth:
-                gpu_ends.append((left, depth))
-        left = in_any & ~(mask | mask >> 1)
-        if left:
-            in_any ^= left
-            if depth:
-                any_ends.append((left, depth))
-        if not in_any:
+    found: dict[int, PrefixMatch] = {}
+    # Who has held all blocks so far: in GPU memory, or some of them in host memory only.
+    in_gpu, in_host = taken, 0
+    for depth, mask in chain(runs, [(length, 0)]):
+        ended = in_gpu & ~mask
+        if ended:
+            in_gpu ^= ended
+            goes_on = ended & mask >> 1
+            in_host |= goes_on
+            if not depth:
+                ended = goes_on
+        if in_host and (left := in_host & ~(mask | mask >> 1)):
+            in_host ^= left
+            ended |= left
+        if ended:
+            match = PrefixMatch(depth, depth)
+            while ended:
+                lowest = ended & -ended
+                slot = (lowest.bit_length() - 1) // BITS
+                found[slot] = PrefixMatch(found[slot].l0, depth) if slot in found else match
+                ended ^= lowest
+        if not in_gpu and not in_host:
             break
-    gpu_ends.append((in_gpu, length))
-    any_ends.append((in_any, length))
-    l0 = _by_slot(gpu_ends)
-    return {slot: PrefixMatch(l0.get(slot, 0), count) for slot, count in _by_slot(any_ends).items() if count}
-
-
-def _by_slot(ends: Sequence[tuple[int, int]]) -> dict[int, int]:
-    counts: dict[int, int] = {}
-    for bits, depth in ends:
-        while bits:
-            lowest = bits & -bits
-            counts[(lowest.bit_length() - 1) // BITS] = depth
-            bits ^= lowest
-    return counts
+    return found
