@@ -1,5 +1,7 @@
 """The HTTP side of one simulated replica: its routes."""
 
+from collections.abc import Sequence
+
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -7,10 +9,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from loadtest.replica.calls import Kind, Model, Refusal
-from loadtest.replica.driver import Driver
 from loadtest.replica.generate import Generate
 from loadtest.replica.operations import Operations
 from loadtest.replica.publisher import Publisher
+from loadtest.replica.ranks import Ranks
 from loadtest.replica.render import Render
 from loadtest.replica.speech import Speaker
 from loadtest.replica.text import Text
@@ -27,14 +29,19 @@ async def _no_route(request: Request, error: Exception) -> Response:
 
 
 def create_app(
-    model: Model, driver: Driver, text: Text, speaker: Speaker, publisher: Publisher | None, scale_out: bool = False
+    model: Model,
+    ranks: Ranks,
+    text: Text,
+    speaker: Speaker,
+    publishers: Sequence[Publisher],
+    scale_out: bool = False,
 ) -> Starlette:
-    """The routes of one replica. publisher: None if it announces nothing. The caller runs the driver.
+    """The routes of one replica. publishers: by rank. The caller runs the drivers.
 
     scale_out: whether it answers the render routes, as vLLM does with `--enable-scale-out`.
     """
-    operations = Operations(model, driver, text, publisher)
-    chat, completion = (Generate(kind, model, driver, text, speaker) for kind in (Kind.CHAT, Kind.COMPLETION))
+    operations = Operations(model, ranks, text, publishers)
+    chat, completion = (Generate(kind, model, ranks, text, speaker) for kind in (Kind.CHAT, Kind.COMPLETION))
     render_chat, render_completion = (Render(kind, model, text, scale_out) for kind in (Kind.CHAT, Kind.COMPLETION))
     return Starlette(
         routes=[

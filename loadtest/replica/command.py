@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 TELLERS = ("offloading", "describing", "lmcache")
 PORTS_PER_REPLICA = 2
-"""for events and for their replay"""
+"""for events and for their replay, of each rank"""
 
 
 class Replica:
@@ -38,6 +38,13 @@ class Replica:
             type=int,
             default=5557,
             help="port of the first one's KV events; its replay and the others follow",
+        )
+        add(
+            "--data-parallel-size",
+            type=positive,
+            default=1,
+            metavar="RANKS",
+            help="engines behind each replica's URL, with a cache and events each (default %(default)s)",
         )
         add("--kv-topic", default="", metavar="TOPIC", help="of the KV events (default: empty, as vLLM's)")
         add("--profile", choices=sorted(PROFILES), default="qwen3-32b-h100", help="model and GPU to time")
@@ -110,7 +117,8 @@ def _settings(args: argparse.Namespace, index: int) -> "ReplicaSettings":
     from loadtest.replica.serve import ReplicaSettings
     from loadtest.replica.sliding import SlidingSettings
 
-    kv_port = args.kv_port + PORTS_PER_REPLICA * index
+    ranks = args.data_parallel_size
+    kv_port = args.kv_port + PORTS_PER_REPLICA * ranks * index
     return ReplicaSettings(
         profile=PROFILES[args.profile],
         blocks=args.blocks,
@@ -120,11 +128,12 @@ def _settings(args: argparse.Namespace, index: int) -> "ReplicaSettings":
         seed=args.seed,
         host=args.host,
         port=args.port + index,
+        ranks=ranks,
         kv_port=kv_port,
-        replay_port=kv_port + 1,
+        replay_port=kv_port + ranks,
         buffer_steps=args.buffer_steps,
         topic=args.kv_topic,
-        faults=Faults(args.event_loss, args.event_delay, args.event_hwm, args.seed + index),
+        faults=Faults(args.event_loss, args.event_delay, args.event_hwm, args.seed + ranks * index),
         host_memory=args.host_blocks and HostSettings(args.host_blocks, Teller(args.host_events)),
         sliding=args.sliding_groups and SlidingSettings(args.sliding_groups, args.window),
         l2=args.l2_dir

@@ -11,7 +11,8 @@ from starlette.types import Receive, Scope, Send
 
 from loadtest.replica.answers import Writer
 from loadtest.replica.calls import Call, Kind, Model, Refusal, read, understand
-from loadtest.replica.driver import Answer, Driver
+from loadtest.replica.driver import Answer
+from loadtest.replica.ranks import HEADER, Ranks
 from loadtest.replica.request import Request
 from loadtest.replica.speech import Speaker
 from loadtest.replica.text import Text
@@ -25,10 +26,10 @@ _FAILED = {
 class Generate:
     """`POST /v1/chat/completions` or `/v1/completions`, as an ASGI application."""
 
-    def __init__(self, kind: Kind, model: Model, driver: Driver, text: Text, speaker: Speaker) -> None:
+    def __init__(self, kind: Kind, model: Model, ranks: Ranks, text: Text, speaker: Speaker) -> None:
         self._kind = kind
         self._model = model
-        self._driver = driver
+        self._ranks = ranks
         self._text = text
         self._speaker = speaker
 
@@ -37,22 +38,23 @@ class Generate:
         try:
             fields = read(await http.body())
             call = understand(self._kind, fields, http.headers, self._model, self._text)
+            driver = self._ranks.taking(http.headers.get(HEADER))
         except ClientDisconnect:
             return
         except Refusal as refusal:
             await JSONResponse(refusal.body, refusal.status)(scope, receive, send)
             return
-        answer = self._driver.submit(self._requests(call))
+        answer = driver.submit(self._requests(call))
         leaving = asyncio.create_task(_leave(receive, answer))
         try:
             writer = Writer(call, answer.requests, self._model.name, self._text)
             await (_stream if call.stream else _whole)(answer, writer, send)
         finally:
             leaving.cancel()
-            self._driver.close(answer)
+            driver.close(answer)
 
     def _requests(self, call: Call) -> list[Request]:
-        size = self._driver.engine.cache.block_size
+        size = self._ranks.block_size
         return [
             Request(
                 f"{call.id}-{prompt_index}-{choice}",

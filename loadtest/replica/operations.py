@@ -1,15 +1,15 @@
 """Every endpoint of a simulated replica that does not generate."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 
 from loadtest.replica.calls import Model, bad_request, chat_tokens, check_model, read
-from loadtest.replica.driver import Driver
 from loadtest.replica.exposition import CONTENT_TYPE, exposition
 from loadtest.replica.publisher import HIGH_WATER_MARK, Publisher
+from loadtest.replica.ranks import Ranks
 from loadtest.replica.request import Request
 from loadtest.replica.text import Text
 
@@ -20,11 +20,11 @@ VERSION = "0.33.0"
 class Operations:
     """Everything but generating."""
 
-    def __init__(self, model: Model, driver: Driver, text: Text, publisher: Publisher | None) -> None:
+    def __init__(self, model: Model, ranks: Ranks, text: Text, publishers: Sequence[Publisher]) -> None:
         self._model = model
-        self._driver = driver
+        self._ranks = ranks
         self._text = text
-        self._publisher = publisher
+        self._publishers = publishers
 
     async def health(self, request: HttpRequest) -> Response:
         return Response()
@@ -46,33 +46,34 @@ class Operations:
         return JSONResponse({"object": "list", "data": [card]})
 
     async def metrics(self, request: HttpRequest) -> Response:
-        return Response(exposition(self._model.name, {0: self._driver.engine}), media_type=CONTENT_TYPE)
+        return Response(exposition(self._model.name, dict(enumerate(self._ranks))), media_type=CONTENT_TYPE)
 
     async def load(self, request: HttpRequest) -> Response:
-        return JSONResponse({"server_load": self._driver.engine.running + self._driver.engine.waiting})
+        return JSONResponse({"server_load": sum(engine.running + engine.waiting for engine in self._ranks)})
 
     async def kv_event_sources(self, request: HttpRequest) -> Response:
-        publisher = self._publisher
-        if publisher is None:
-            return JSONResponse({})
-        source = {
-            "enable_kv_cache_events": True,
-            "publisher": "zmq",
-            "endpoint": publisher.endpoint,
-            "replay_endpoint": publisher.replay_endpoint,
-            "buffer_steps": publisher.buffer_steps,
-            "hwm": HIGH_WATER_MARK,
-            "max_queue_size": HIGH_WATER_MARK,
-            "topic": publisher.topic,
+        sources = {
+            str(rank): {
+                "enable_kv_cache_events": True,
+                "publisher": "zmq",
+                "endpoint": publisher.endpoint,
+                "replay_endpoint": publisher.replay_endpoint,
+                "buffer_steps": publisher.buffer_steps,
+                "hwm": HIGH_WATER_MARK,
+                "max_queue_size": HIGH_WATER_MARK,
+                "topic": publisher.topic,
+            }
+            for rank, publisher in enumerate(self._publishers)
         }
-        return JSONResponse({"0": source})
+        return JSONResponse(sources)
 
     async def reset_prefix_cache(self, request: HttpRequest) -> Response:
-        return JSONResponse({"success": self._driver.engine.reset_prefix_cache()})
+        done = [engine.reset_prefix_cache() for engine in self._ranks]
+        return JSONResponse({"success": all(done)})
 
     async def held(self, request: HttpRequest) -> Response:
-        """No engine's route: what the cache really holds, for tests. `prompts`: token ids of each."""
-        cache = self._driver.engine.cache
+        """No engine's route: what the cache of the first rank really holds, for tests. `prompts`: token ids of each."""
+        cache = next(iter(self._ranks)).cache
         asked = [Request("held", prompt, [1], cache.block_size) for prompt in read(await request.body())["prompts"]]
         return JSONResponse(
             {

@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import uvicorn
 
@@ -15,6 +15,7 @@ from loadtest.replica.engine import DEFAULT_BLOCK_SIZE, DEFAULT_TOKEN_BUDGET, En
 from loadtest.replica.host_tier import HostSettings, HostTier
 from loadtest.replica.l2 import FolderSettings, SharedFolder
 from loadtest.replica.publisher import DEFAULT_BUFFER_STEPS, NO_FAULTS, Faults, Publisher
+from loadtest.replica.ranks import Ranks
 from loadtest.replica.sliding import SlidingSettings
 from loadtest.replica.speech import Speaker
 from loadtest.replica.text import Text
@@ -47,8 +48,10 @@ class ReplicaSettings:
     host: str = "127.0.0.1"
     port: int = 0
     """0 for a free one"""
+    ranks: int = 1
+    """data-parallel ranks, each with a cache of its own"""
     kv_port: int = 0
-    """of the event stream; 0 for a free one"""
+    """of the first rank's event stream, the others' follow; 0 for free ones"""
     replay_port: int = 0
     buffer_steps: int = DEFAULT_BUFFER_STEPS
     """batches kept for replay"""
@@ -70,8 +73,19 @@ class Served:
     """A replica that answers."""
 
     url: str
-    engine: Engine
-    publisher: Publisher
+    engines: Sequence[Engine]
+    """by rank"""
+    publishers: Sequence[Publisher]
+
+    @property
+    def engine(self) -> Engine:
+        """The first one."""
+        return self.engines[0]
+
+    @property
+    def publisher(self) -> Publisher:
+        """The first one's."""
+        return self.publishers[0]
 
 
 class _Server(uvicorn.Server):
@@ -96,31 +110,16 @@ async def serve(settings: ReplicaSettings, text: Text) -> AsyncIterator[Served]:
 
     Raises OSError or zmq.ZMQError if a port is taken.
     """
-    blocks = settings.blocks or settings.profile.l0_tokens // settings.block_size + 1
-    writer = f"{settings.host}-{settings.port}"
-    storage = SharedFolder(settings.l2, str(text.path), writer) if settings.l2 else None
-    host = HostTier(settings.host_memory, settings.seed) if settings.host_memory else None
-    engine = Engine(
-        settings.profile,
-        blocks,
-        settings.block_size,
-        settings.token_budget,
-        storage=storage,
-        host=host,
-        sliding=settings.sliding,
-    )
-    model = Model(settings.model, min(settings.max_model_length, engine.capacity))
-    publisher = Publisher(
-        _tcp(settings.host, settings.kv_port),
-        _tcp(settings.host, settings.replay_port),
-        topic=settings.topic,
-        rank=0,
-        buffer_steps=settings.buffer_steps,
-        faults=settings.faults,
-    )
-    async with publisher:
-        driver = Driver(engine, publisher.publish, settings.time_scale)
-        app = create_app(model, driver, text, Speaker(text, settings.seed), publisher, settings.scale_out)
+    numbers = range(settings.ranks)
+    engines = [_engine(settings, text, rank) for rank in numbers]
+    model = Model(settings.model, min(settings.max_model_length, engines[0].capacity))
+    async with contextlib.AsyncExitStack() as stack:
+        publishers = [await stack.enter_async_context(_publisher(settings, rank)) for rank in numbers]
+        drivers = [
+            Driver(engine, publisher.publish, settings.time_scale)
+            for engine, publisher in zip(engines, publishers, strict=True)
+        ]
+        app = create_app(model, Ranks(drivers), text, Speaker(text, settings.seed), publishers, settings.scale_out)
         with socket.socket() as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((settings.host, settings.port))
@@ -133,21 +132,48 @@ async def serve(settings: ReplicaSettings, text: Text) -> AsyncIterator[Served]:
                 timeout_graceful_shutdown=SHUTDOWN_SECONDS,
             )
             server = _Server(config)
-            stepping = asyncio.create_task(driver.run())
-            # An engine that died must not look like one that is slow.
-            stepping.add_done_callback(lambda _: setattr(server, "should_exit", True))
+            stepping = [asyncio.create_task(driver.run()) for driver in drivers]
+            for each in stepping:
+                # An engine that died must not look like one that is slow.
+                each.add_done_callback(lambda _: setattr(server, "should_exit", True))
             serving = asyncio.create_task(server.serve(sockets=[listener]))
             try:
                 await server.up.wait()
                 host, port = listener.getsockname()[:2]
-                yield Served(f"http://{host}:{port}", engine, publisher)
+                yield Served(f"http://{host}:{port}", engines, publishers)
             finally:
                 server.should_exit = True
                 await serving
-                stepping.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await stepping
+                for each in stepping:
+                    each.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await each
 
 
-def _tcp(host: str, port: int) -> str:
-    return f"tcp://{host}:{port or '*'}"
+def _engine(settings: ReplicaSettings, text: Text, rank: int) -> Engine:
+    blocks = settings.blocks or settings.profile.l0_tokens // settings.block_size + 1
+    writer = f"{settings.host}-{settings.port}-{rank}"
+    return Engine(
+        settings.profile,
+        blocks,
+        settings.block_size,
+        settings.token_budget,
+        storage=SharedFolder(settings.l2, str(text.path), writer) if settings.l2 else None,
+        host=HostTier(settings.host_memory, settings.seed + rank) if settings.host_memory else None,
+        sliding=settings.sliding,
+    )
+
+
+def _publisher(settings: ReplicaSettings, rank: int) -> Publisher:
+    return Publisher(
+        _tcp(settings.host, settings.kv_port, rank),
+        _tcp(settings.host, settings.replay_port, rank),
+        topic=settings.topic,
+        rank=rank,
+        buffer_steps=settings.buffer_steps,
+        faults=replace(settings.faults, seed=settings.faults.seed + rank),
+    )
+
+
+def _tcp(host: str, port: int, rank: int) -> str:
+    return f"tcp://{host}:{port + rank if port else '*'}"

@@ -89,11 +89,12 @@ async def gateway_process(settings: Mapping[str, object], folder: Path, *argumen
 
 
 @contextlib.asynccontextmanager
-async def replicas_process(count: int, folder: Path, *options: str) -> AsyncIterator[Sequence[str]]:
+async def replicas_process(count: int, folder: Path, *options: str, ranks: int = 1) -> AsyncIterator[Sequence[str]]:
     """Simulated replicas in one process; gives their URLs."""
-    base = consecutive_free_ports(count * (1 + PORTS_PER_REPLICA))
+    base = consecutive_free_ports(count * (1 + PORTS_PER_REPLICA * ranks))
     urls = [f"http://127.0.0.1:{base + number}" for number in range(count)]
     arguments = ["replica", "--count", str(count), "--port", str(base), "--kv-port", str(base + count), *options]
+    arguments += ["--data-parallel-size", str(ranks)]
     async with process(arguments, urls[-1], "/health", folder / f"replicas-{base}.log"):
         yield urls
 
