@@ -35,6 +35,20 @@ def test_it_runs_as_somebody_who_is_not_root_by_number_as_kubernetes_checks() ->
     assert int(users[-1]) > 0
 
 
+def test_what_builds_it_stays_behind_and_docker_is_told_how_to_see_that_it_works() -> None:
+    names = [name for name, _ in instructions()]
+    assert names.count("FROM") == 2
+    last = instructions()[len(names) - names[::-1].index("FROM") :]
+    assert [argument for name, argument in last if name == "COPY"] == ["--from=build /venv /venv"]
+    (check,) = (argument for name, argument in last if name == "HEALTHCHECK")
+    assert "/healthz" in check
+
+
+def test_a_fresh_install_gets_the_same_versions_from_any_index() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[^\s/:]+", line)] == []
+
+
 def test_what_it_copies_is_there_and_is_all_that_the_package_needs(tmp_path: Path) -> None:
     """COPY and the build's RUN, with the folder for the image's root and this environment for its packages."""
     for name, argument in instructions():

@@ -15,6 +15,7 @@ from gateway.api import refusal
 from gateway.api.paths import is_engines
 from gateway.application import running
 from gateway.config import Config
+from gateway.prompt.result import Reason
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -87,6 +88,12 @@ def test_the_table_of_statuses_has_those_that_are_given() -> None:
     )
     assert told == given
     assert len(given) > 8
+
+
+def test_every_reason_to_leave_a_request_unscored_is_in_the_readme() -> None:
+    section = (ROOT / "README.md").read_text().partition("## Prompts")[2].partition("\n## ")[0]
+    told = {reason for row in re.findall(r"^\| (`.*?) \|", section, re.M) for reason in re.findall("`(.*?)`", row)}
+    assert told == {reason.value for reason in Reason}
 
 
 async def test_every_metric_of_a_running_gateway_is_in_the_readme() -> None:

@@ -193,7 +193,13 @@ async def test_explain_tells_every_candidate_and_sends_nothing(gateway: str) -> 
         before = (await http.post(gateway + "/explain?endpoint=/v1/completions", json=prompt)).json()
         assert len(before["candidates"]) == 3
         assert before["prompt_tokens"] == 200
-        assert {candidate["tokens"]["l0"] for candidate in before["candidates"]} == {0}
+        for candidate in before["candidates"]:
+            assert candidate["tokens"] == {"l0": 0, "l1": 0, "l2": 0, "prefill": 200}
+            assert candidate["load"].keys() >= {"in_flight", "pending_tokens", "running", "waiting", "kv_usage"}
+            predicted = candidate["predicted_ms"]
+            terms = sum(predicted[term] for term in ("queue", "decode", "load", "prefill"))
+            assert predicted["ttft"] == pytest.approx(terms, abs=0.01)
+            assert predicted["prefill"] > 0
         sent = await http.post(gateway + "/v1/completions", json=prompt)
 
         async def known() -> bool:

@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Callable
 
-from endings import ended
+from endings import candidate, decision, ended
 
 from gateway.metrics import Metrics
 from gateway.relay.account import Accounts
 from gateway.relay.record import Ended
 from gateway.relay.response import Ending, Outcome
+from gateway.relay.usage import Usage
 
 
 class Books:
@@ -46,6 +47,25 @@ async def test_what_ends_in_one_turn_of_the_loop_is_entered_in_the_next_in_order
     await asyncio.sleep(0)
     assert books.heard[4:] == [("first", "c"), ("second", "c")]
     assert books.counted == 3
+
+
+async def test_each_prediction_is_compared_with_what_the_engine_found_in_blocks() -> None:
+    books = Books()
+    for cached in (64, 64, 32, 96):
+        chosen = decision(candidate("one", l0=64))
+        usage = Usage(prompt_tokens=100, completion_tokens=1, cached_tokens=cached)
+        outcome = Outcome(Ending.COMPLETE, 200, 10, 1.1, usage, failed=False, done=True)
+        books.accounts.ended(ended(chosen=chosen).inbound, chosen, 16, outcome, 1.0, 1.5)
+    books.accounts.settle()
+
+    def sample(name: str, **labels: str) -> float | None:
+        where = {"replica": "one", "policy": "kv-aware", **labels}
+        return books.metrics.registry.get_sample_value(name, where)
+
+    counted = {outcome: sample("kvgate_predictions_total", outcome=outcome) for outcome in ("exact", "over", "under")}
+    assert counted == {"exact": 2, "over": 1, "under": 1}
+    error = "kvgate_prediction_error_blocks"
+    assert [sample(error + "_bucket", le=bound) for bound in ("-1.0", "0.0", "1.0", "4.0")] == [1, 3, 3, 4]
 
 
 async def test_nothing_is_lost_and_nothing_counted_twice_where_the_gateway_stops_at_once() -> None:
