@@ -32,6 +32,12 @@ class Recent(Generic[K, V]):
             self._values.move_to_end(key)
             return found[0]
 
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._values.clear()
+            self._bytes = 0
+
     def put(self, key: K, value: V, size: int) -> None:
         """Remember a value of `size` bytes, unless it is too large for any room."""
         if size > self._max_bytes:

@@ -71,7 +71,8 @@ class RemoteReader:
         return known
 
     def forget(self, replica: str) -> None:
-        """A replica left, or came back as another."""
+        """A replica left, or came back as another: with another model or template of the same name, who knows."""
+        self._answers.clear()
         self._without_render.discard(replica)
         self._breaker.forget(replica)
 

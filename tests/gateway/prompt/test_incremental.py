@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerFast
 from gateway.prompt import cuts
 from gateway.prompt.cuts import Cuts, spaces_between_words
 from gateway.prompt.encoders import Encoder, HuggingFaceEncoder
-from gateway.prompt.incremental import AtOnce, IncrementalEncoder, TooMuch
+from gateway.prompt.incremental import AtOnce, IncrementalEncoder, TooMuch, proven_incremental
 from gateway.prompt.proof import first_difference, hostile_texts
 from gateway.prompt.result import CannotScore, Reason
 from gateway.prompt.tokenizer import best_encoder
@@ -156,6 +156,16 @@ def test_no_cut_where_a_token_reaches_across() -> None:
     assert spaces_between_words(["Ġthe", "fox", "word", "ĊĊ"]) == "\n "
     assert spaces_between_words(["Ġthe", "ofĠthe"]) == "\n"
     assert spaces_between_words(["▁comment\n\n"]) == " "
+
+
+def test_an_encoder_that_looks_at_the_whole_text_is_not_used_piece_by_piece() -> None:
+    class Counting:
+        name = "counting"
+
+        def encode(self, text: str, add_special_tokens: bool) -> Sequence[int]:
+            return [len(text), *text.encode()]
+
+    assert proven_incremental(Counting(), [cuts.AddedToken("<|im_start|>")], spaces=" ", max_bytes=1 << 20) is None
 
 
 def test_prepended_spaces_forbid_cuts_between_words() -> None:

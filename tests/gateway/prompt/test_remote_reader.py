@@ -184,7 +184,9 @@ async def test_what_no_cache_helps_is_not_asked(remote: RemoteReader) -> None:
 async def test_a_returning_replica_is_asked_anew(remote: RemoteReader, respx_mock: respx.MockRouter) -> None:
     render = respx_mock.post(f"{REPLICA}{CHAT}/render").respond(404)
     respx_mock.post(f"{REPLICA}/tokenize").respond(json={"tokens": [4]})
-    await remote.read(REPLICA, CHAT, HELLO)
+    assert tokens(await remote.read(REPLICA, CHAT, HELLO)) == [[4]]
+    respx_mock.post(f"{REPLICA}/tokenize").respond(json={"tokens": [5, 6]})
+    assert tokens(await remote.read(REPLICA, CHAT, HELLO)) == [[4]]
     remote.forget(REPLICA)
-    await remote.read(REPLICA, CHAT, HELLO | {"add_generation_prompt": False})
+    assert tokens(await remote.read(REPLICA, CHAT, HELLO)) == [[5, 6]]
     assert render.call_count == 2
