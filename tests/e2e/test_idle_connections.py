@@ -7,7 +7,7 @@ from fake_replica import fake_replica
 from gateway_here import gateway_here
 
 REQUESTS = 200
-IDLE = 0.05
+IDLE = 0.25
 """seconds after which the replica closes; an engine does after 5"""
 BODY = b'{"model": "fake", "messages": []}'
 
