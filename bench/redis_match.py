@@ -20,6 +20,7 @@ import uvloop
 
 from bench.redis_server import valkey
 from gateway.config import IndexConfig
+from gateway.interpreter import settle
 from gateway.redis.batch import Batch
 from gateway.redis.connect import connect
 from gateway.redis.health import Health
@@ -67,6 +68,7 @@ async def measure(url: str, length: int, holders: str) -> None:
         indexes = {"first": RedisIndex(client, "bench:", remembered=0), "again": RedisIndex(client, "bench:")}
         chains = await fill(indexes["first"], Random(length), length, 4 if holders == "few" else REPLICAS)
         nothing = PrefixIndex()
+        settle()
         for clients, (asked, index) in product(CLIENTS, indexes.items()):
             lookup = Lookup(index, Health(time.monotonic), 10.0, group.create_task, nothing.match)
             times: list[float] = []
