@@ -15,28 +15,41 @@ from gateway.redis.names import Number, pack
 from gateway.redis.scripts import Client
 
 
-@asynccontextmanager
-async def borrowed(client: Client, key: str) -> AsyncIterator[AbstractConnection]:
-    """A connection to who has the key, as far as the client knows. Nothing on it times out."""
-    if isinstance(client, RedisCluster):
-        node = client.get_node_from_key(key)
-        assert node is not None, "a slot without its primary raises"
-        connection = node.acquire_connection()
-        if connection.is_connected and await connection.can_read():
-            # Closed by the server while it was idle. What is sent opens it again, as a pool has done already.
-            await connection.disconnect()
-    else:
-        connection = cast(Connection, await client.connection_pool.get_connection())  # type: ignore[no-untyped-call]
-    patience, connection.socket_timeout = connection.socket_timeout, None
-    try:
-        yield connection
-    finally:
-        connection.socket_timeout = patience
-        if isinstance(client, RedisCluster):
-            assert node is not None
-            node.release(connection)
+class Connections:
+    """Lends connections on which nothing times out, each for one exchange after the other.
+
+    What the library lends is kept: its pool takes longer to lend than Redis to answer, and closes it in the end.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._idle: list[Connection] = []
+
+    @asynccontextmanager
+    async def borrowed(self, key: str) -> AsyncIterator[AbstractConnection]:
+        """A connection to who has the key, as far as the client knows."""
+        node = None
+        if isinstance(self._client, RedisCluster):
+            node = self._client.get_node_from_key(key)
+            assert node is not None, "a slot without its primary raises"
+            connection = node.acquire_connection()
+        elif self._idle:
+            connection = self._idle.pop()
         else:
-            await client.connection_pool.release(connection)
+            pool = self._client.connection_pool
+            connection = cast(Connection, await pool.get_connection())  # type: ignore[no-untyped-call]
+        patience, connection.socket_timeout = connection.socket_timeout, None
+        try:
+            if connection.is_connected and await connection.can_read():
+                # Closed by the server while it was idle. What is sent opens it again.
+                await connection.disconnect()
+            yield connection
+        finally:
+            connection.socket_timeout = patience
+            if node:
+                node.release(connection)
+            else:
+                self._idle.append(connection)
 
 
 async def read(

@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 from gateway.redis.guesses import MOST, Guesses
 from gateway.redis.looks import Found, Search, Table, table_of
 from gateway.redis.names import base, engine_id, engine_name
-from gateway.redis.reading import borrowed, read
+from gateway.redis.reading import Connections, read
 from gateway.redis.scripts import (
     GATEWAYS,
     ORPHANS,
@@ -66,6 +66,7 @@ class RedisIndex:
     def __init__(self, client: Client, prefix: str, remembered: int = MOST) -> None:
         self.client = client
         self._prefix = prefix
+        self._connections = Connections(client)
         self._tables: dict[str, Table] = {}
         self._guesses = Guesses(remembered)
 
@@ -87,7 +88,7 @@ class RedisIndex:
         key = base(self._prefix, model)
         table = self._tables.get(key) or await self._read_table(key)
         try:
-            async with asyncio.timeout(_PATIENCE), borrowed(self.client, key) as connection:
+            async with asyncio.timeout(_PATIENCE), self._connections.borrowed(key) as connection:
                 while looking := [search for search in searches if search.blocks]:
                     blocks: list[BlockHash] = []
                     for search in looking:
