@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -48,6 +48,8 @@ class KubeServer:
     horizon: int = 0
     """versions up to this one are forgotten"""
     _history: list[tuple[int, str, str, Object, Object | None]] = field(default_factory=list)
+    _unlisted: dict[str, tuple[int, Sequence[Object]]] = field(default_factory=dict)
+    """what the next pages of lists hold, and the version it is of, by the token that the next page is asked for with"""
     _watchers: set[Watcher] = field(default_factory=set)
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
 
@@ -152,18 +154,21 @@ class KubeServer:
         return True
 
     def _list(self, path: str, query: Mapping[str, str]) -> Object:
+        """A page. All pages of a list are of the state when the first one was asked for."""
         self.lists += 1
-        selector = query.get("labelSelector", "")
-        found = [
+        token = query.get("continue", "")
+        version, found = self._unlisted.pop(token) if token else (self.version, self._found(path, query))
+        size, token = min(self.page, int(query["limit"])), ""
+        if len(found) > size:
+            token = f"{version}.{self.lists}"
+            self._unlisted[token] = version, found[size:]
+        return {"metadata": {"resourceVersion": str(version), "continue": token}, "items": found[:size]}
+
+    def _found(self, path: str, query: Mapping[str, str]) -> Sequence[Object]:
+        return [
             body for name, body in sorted(self.objects.get(path, {}).items())
-            if matches(body["metadata"].get("labels") or {}, selector)
+            if matches(body["metadata"].get("labels") or {}, query.get("labelSelector", ""))
         ]  # fmt: skip
-        start, size = int(query.get("continue", 0)), min(self.page, int(query["limit"]))
-        rest = str(start + size) if start + size < len(found) else ""
-        return {
-            "metadata": {"resourceVersion": str(self.version), "continue": rest},
-            "items": found[start : start + size],
-        }
 
     async def _watch(self, path: str, query: Mapping[str, str], writer: asyncio.StreamWriter) -> None:
         self.watches += 1
