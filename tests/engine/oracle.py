@@ -133,6 +133,8 @@ def held_by(replay: str) -> Held:
     decode = msgspec.msgpack.Decoder(Batch).decode
     with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
         socket.linger = 0
+        # Left to itself it takes 1,000 messages; the engine's keeps as many more, and drops what comes then.
+        socket.set_hwm(0)
         socket.connect(replay)
         socket.send_multipart([b"", (0).to_bytes(8, "big")])
         while True:
