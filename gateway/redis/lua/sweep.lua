@@ -2,9 +2,18 @@
 --
 -- KEYS[1] what all keys of the model begin with
 -- ARGV    cursor, keys to look at, then slot, number of its retirement, ...
--- Answers the next cursor; after '0' every slot that is still retired under its number is free for reuse.
+-- Answers the next cursor, or '0': the pass is over. If all of it was made on one server every slot that is still retired
+-- under its number is free for reuse. On one that took its place, from a snapshot or as its replica, a cursor of the old
+-- one means other keys.
 local base = KEYS[1]
 local call = redis.call
+local info = redis.pcall('INFO', 'server')
+-- Who may not ask goes on as if it were always the same.
+local server = type(info) == 'string' and string.match(info, 'run_id:(%w+)') or ''
+local cursor, begun = string.match(ARGV[1], '^(%d+)@(.*)$')
+if cursor and begun ~= server then
+  return '0'
+end
 local slots = {}
 for i = 3, #ARGV, 2 do
   if call('HGET', base .. 'retired', ARGV[i]) == ARGV[i + 1] then
@@ -14,7 +23,7 @@ end
 if #slots == 0 then
   return '0'
 end
-local page = call('SCAN', ARGV[1], 'MATCH', base .. 'b????????', 'COUNT', ARGV[2])
+local page = call('SCAN', cursor or ARGV[1], 'MATCH', base .. 'b????????', 'COUNT', ARGV[2])
 for _, key in ipairs(page[2]) do
   local cleared = false
   for _, slot in ipairs(slots) do
@@ -35,5 +44,6 @@ if page[1] == '0' then
     call('HDEL', base .. 'retired', slot)
     call('SADD', base .. 'free', slot)
   end
+  return '0'
 end
-return page[1]
+return page[1] .. '@' .. server

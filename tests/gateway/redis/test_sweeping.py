@@ -1,5 +1,8 @@
 """What engines leave behind in Redis is cleared before it can be taken for another's."""
 
+import asyncio
+from collections.abc import Sequence
+
 from redis.asyncio import Redis
 from shared_gateway import engine
 from told_engine import MODEL, chain
@@ -9,17 +12,18 @@ from gateway.redis.batch import Batch
 from gateway.redis.redis_index import RedisIndex
 from gateway.redis.tenure import acquire
 from routing.changes import Put
-from routing.types import Tier
+from routing.types import BlockHash, Tier
 
 CHAIN = chain((1, 2, 3))
+LONG = chain(tuple(range(300)))
 
 
-async def leave(index: RedisIndex, number: int) -> None:
+async def leave(index: RedisIndex, number: int, blocks: Sequence[BlockHash] = CHAIN) -> None:
     """An engine holds something and leaves."""
     tenure = await acquire(index, MODEL, engine(number), "a", 60_000)
     assert tenure is not None
     batch = Batch()
-    batch.add([Put(Tier.GPU, CHAIN)], None, None, lambda tier: frozenset())
+    batch.add([Put(Tier.GPU, blocks)], None, None, lambda tier: frozenset())
     await tenure.apply(batch)
     await tenure.release(forget=True)
 
@@ -36,5 +40,26 @@ async def test_a_pass_over_a_server_that_is_gone_frees_nothing_in_the_next_one(s
         assert await index.sweep(MODEL, before, "0") == "0"
         assert await index.retired(MODEL) == after
         assert await index.sweep(MODEL, after, "0") == "0"
+        assert await index.retired(MODEL) == {}
+        assert await client.keys(f"{index.base(MODEL)}b*") == []
+
+
+async def test_a_pass_that_began_before_the_server_came_back_from_a_snapshot_frees_nothing(server: Valkey) -> None:
+    async with Redis.from_url(server.url) as client:
+        index = RedisIndex(client, "test:")
+        await leave(index, 1, LONG)
+        retired = await index.retired(MODEL)
+        await client.save()
+        cursor = await index.sweep(MODEL, retired, "0", page=100)
+        assert cursor != "0"
+        server.kill()
+        server.start()
+        await asyncio.to_thread(server.answers)
+        await client.connection_pool.disconnect()
+        while cursor != "0":
+            cursor = await index.sweep(MODEL, retired, cursor, page=100)
+        assert await index.retired(MODEL) == retired
+        while (cursor := await index.sweep(MODEL, retired, cursor, page=100)) != "0":
+            pass
         assert await index.retired(MODEL) == {}
         assert await client.keys(f"{index.base(MODEL)}b*") == []
