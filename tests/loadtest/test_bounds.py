@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from loadtest.bounds import Lookup, infinite, pooled_belady, pooled_lru
@@ -48,14 +48,12 @@ def best(asked: Sequence[Lookup], capacity: int) -> float:
     return max(states.values()) / total
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from("abcde"), min_size=1, max_size=12), st.integers(1, 3))
 def test_belady_is_the_best_there_is(prompts: list[str], capacity: int) -> None:
     asked = lookups(*prompts)
     assert pooled_belady(asked, 1, capacity) == pytest.approx(best(asked, capacity))
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(["".join(path) for n in (1, 2, 3) for path in product("ab", repeat=n)]), min_size=1))
 def test_the_bounds_are_in_order_and_meet_where_everything_fits(prompts: list[str]) -> None:
     asked = [

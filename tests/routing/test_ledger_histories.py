@@ -115,7 +115,7 @@ def run(engine: Engine, kind: str, text: Text, how: object) -> list[KVEvent]:
     return engine.report(text) if kind == "report" else engine.clear()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(steps, max_size=60))
 def test_the_ledger_holds_what_the_engine_holds(history: list[tuple[str, Text, object]]) -> None:
     engine, ledger = Engine(), Ledger(SECRET, MODEL)
@@ -126,7 +126,7 @@ def test_the_ledger_holds_what_the_engine_holds(history: list[tuple[str, Text, o
         assert held == {(tier, name(block)) for (tier, block), copies in engine.held.items() if copies}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(steps, max_size=60), st.integers(0, 30), st.sampled_from([2, 100]))
 def test_joining_late_never_claims_what_the_engine_does_not_hold(
     history: list[tuple[str, Text, object]], joined: int, room: int
@@ -140,7 +140,7 @@ def test_joining_late_never_claims_what_the_engine_does_not_hold(
         assert held <= {(tier, name(block)) for (tier, block), copies in engine.held.items() if copies}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(steps, max_size=60), st.one_of(st.sets(st.integers(0, 60)), st.just(set(range(60)))))
 def test_another_ledger_goes_on_exactly_from_what_was_kept(
     history: list[tuple[str, Text, object]], handed_over: set[int]

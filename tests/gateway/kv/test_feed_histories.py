@@ -88,7 +88,7 @@ class World:
 steps = st.sampled_from(["publish", "publish", "lose", "hear", "hear", "answer", "answer", "wait", "restart"])
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.lists(steps, max_size=80), st.sampled_from([0, 2, 100]))
 def test_what_is_booked_is_one_unbroken_run_up_to_the_last_message(history: list[str], buffer: int) -> None:
     world = World(buffer)

@@ -71,7 +71,7 @@ turns = st.lists(
     ("endpoints", "readers"),
     [(GENERATING, ("text", "parts", "named")), (POOLING, ("embedding", "separated", "judging"))],
 )
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(body=bodies, messages=st.none() | turns)
 def test_no_body_is_too_much(
     endpoints: Sequence[str],

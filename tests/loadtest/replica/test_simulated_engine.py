@@ -183,7 +183,7 @@ def test_a_step_takes_what_the_profile_says() -> None:
     assert decode.seconds == pytest.approx(PROFILE.itl_ms(1, 41) / 1000)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.tuples(st.integers(0, 3), st.integers(1, 30), st.integers(1, 12), st.integers(0, 4)), min_size=1, max_size=40
