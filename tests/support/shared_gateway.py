@@ -32,6 +32,7 @@ class SharedGateway:
     parts: RedisParts
     local: PrefixIndex
     history: RouteHistory
+    registry: CollectorRegistry
     updates: int = 0
 
     def follow(self, engine: EngineId, publisher: Publisher) -> None:
@@ -44,6 +45,14 @@ class SharedGateway:
         (found,) = await self.parts.match([(SPACE, blocks)])
         return dict(found)
 
+    def comes_from(self) -> str:
+        """Where matches do, by the metric that says so."""
+        states = {
+            state: self.registry.get_sample_value("kvgate_index_state", {"state": state})
+            for state in ("redis", "local")
+        }
+        return " and ".join(state for state, value in states.items() if value)
+
     def deliver(self, update: Update) -> None:
         self.updates += 1
         self.local.apply(update.engine, update.changes)
@@ -55,6 +64,7 @@ async def shared_gateway(url: str, *, lease: float = 1.0) -> AsyncIterator[Share
     async with Background() as background:
         loop = asyncio.get_running_loop()
         local, history = PrefixIndex(), RouteHistory(1000, 1_000_000, 60.0)
+        registry = CollectorRegistry()
 
         def make(deliver: Callable[[Update], None]) -> Subscriber:
             return Subscriber(loop, deliver, SECRET)
@@ -62,9 +72,9 @@ async def shared_gateway(url: str, *, lease: float = 1.0) -> AsyncIterator[Share
         parts = RedisParts(
             IndexConfig(redis_url=url, lease=lease, deadline_ms=200), Fleet(), local, history,
             FreshRoutes(2.0), 2.0, make, lambda update: gateway.deliver(update), background,
-            CollectorRegistry(), loop.time,
+            registry, loop.time,
         )  # fmt: skip
-        gateway = SharedGateway(parts, local, history)
+        gateway = SharedGateway(parts, local, history, registry)
         yield gateway
         await parts.close()
         parts.streams.close()

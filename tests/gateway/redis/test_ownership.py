@@ -272,9 +272,11 @@ async def test_redis_that_hangs_costs_no_request_more_than_the_deadline(server: 
         for _ in range(3):
             await one.match(CHAIN)
         assert not one.parts.health.up
+        assert one.comes_from() == "local"
         assert one.parts.faults()
         server.resume()
         await becomes(lambda: _up(one), True)
+        assert one.comes_from() == "redis"
         await is_held(one, 4)
         publisher.publish(removed(TEXT[:4]))
         await is_held(one, 3)
