@@ -34,8 +34,13 @@ class Valkey:
     def url(self) -> str:
         return f"redis://127.0.0.1:{self.port}"
 
+    @property
+    def snapshot(self) -> Path:
+        """What `SAVE` writes."""
+        return self.data / "dump.rdb"
+
     def start(self) -> None:
-        """Begin, with nothing stored."""
+        """Begin, with what was saved last, or nothing."""
         command = [
             server_binary(), "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self.data),
             "--daemonize", "no", "--loglevel", "warning", *self.arguments,
