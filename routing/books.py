@@ -27,6 +27,8 @@ class Traits(NamedTuple):
     """names outlive their blocks"""
     chunks: bool = False
     """LMCache keeps chunks in host memory, under names that are not among these"""
+    looks_ahead: bool = False
+    """it drafts tokens, and computes a block of each hit again"""
 
 
 @dataclass(frozen=True, slots=True)

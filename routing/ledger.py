@@ -86,7 +86,8 @@ class Ledger:
 
     def entries(self) -> Entries:
         """What has changed in the books since the last call. There must be a journal."""
-        traits = Traits(self._block_size, tuple(self._holdings.judged), self._names.offloads, self._chunks.used)
+        judged = tuple(self._holdings.judged)
+        traits = Traits(self._block_size, judged, self._names.offloads, self._chunks.used, self.looks_ahead)
         return self._names.entries(self._holdings, traits)
 
     def whole(self) -> list[Change]:
@@ -97,7 +98,7 @@ class Ledger:
 
     def restore(self, books: Books) -> list[Change]:
         """Go on from books kept elsewhere. To be called first. Returns what of them can't be gone on with."""
-        self._block_size = books.traits.block_size
+        self._block_size, self.looks_ahead = books.traits.block_size, books.traits.looks_ahead
         self._holdings.restore(books)
         self._names.restore(books, self._holdings)
         return [Wipe(Tier.CPU)] if books.traits.chunks else []

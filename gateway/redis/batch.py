@@ -145,6 +145,7 @@ class Batch:
             "judged", ",".join(map(str, traits.judged)),
             "offloads", int(traits.offloads),
             "chunks", int(traits.chunks),
+            "looks_ahead", int(traits.looks_ahead),
             "seq", "" if position is None else position.seq,
             "proof", b"" if position is None else position.proof,
             "ts", "" if position is None else repr(position.ts),

@@ -149,6 +149,8 @@ class RedisParts:
             engine = self._fleet.get(id)
             if engine and record.unjudged:
                 self._fleet.unjudged.add(id)
+            if engine and record.looks_ahead:
+                engine.looks_ahead = True
             if engine and record.block_size not in (None, engine.namespace.block_size):
                 assert record.block_size is not None
                 self._fleet.learn_block_size(id, record.block_size)

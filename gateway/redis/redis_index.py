@@ -42,6 +42,8 @@ class EngineRecord(NamedTuple):
     """tokens per block, by its events"""
     unjudged: bool
     """its prefixes can't be told by its blocks, so there are none of it"""
+    looks_ahead: bool
+    """it computes a block of each hit again"""
     owned: bool
     """somebody has the lease of its event stream"""
 
@@ -122,9 +124,14 @@ class RedisIndex:
         lost, wanted, rows = await run(self.client, RENEW, base(self._prefix, model), millis, *pairs)
         engines = {
             engine_id(name.decode()): EngineRecord(
-                int(gpu or 0), int(cpu or 0), int(size) if size else None, unjudged == b"1", bool(lease)
+                int(gpu or 0),
+                int(cpu or 0),
+                int(size) if size else None,
+                unjudged == b"1",
+                looks_ahead == b"1",
+                bool(lease),
             )
-            for name, _, gpu, cpu, size, unjudged, lease in zip(*(iter(rows),) * 7, strict=True)
+            for name, _, gpu, cpu, size, unjudged, looks_ahead, lease in zip(*(iter(rows),) * 8, strict=True)
         }
         return Round(_ids(lost), _ids(wanted), engines)
 

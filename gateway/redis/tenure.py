@@ -131,4 +131,5 @@ def _traits(record: dict[bytes, bytes]) -> Traits:
         judged=tuple(map(int, judged.split(","))) if judged else (),
         offloads=record.get(b"offloads") == b"1",
         chunks=record.get(b"chunks") == b"1",
+        looks_ahead=record.get(b"looks_ahead") == b"1",
     )

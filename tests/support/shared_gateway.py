@@ -33,6 +33,7 @@ class SharedGateway:
     local: PrefixIndex
     history: RouteHistory
     registry: CollectorRegistry
+    fleet: Fleet
     updates: int = 0
 
     def follow(self, engine: EngineId, publisher: Publisher) -> None:
@@ -63,18 +64,18 @@ async def shared_gateway(url: str, *, lease: float = 1.0) -> AsyncIterator[Share
     """Runs until left; then it gives its leases back."""
     async with Background() as background:
         loop = asyncio.get_running_loop()
-        local, history = PrefixIndex(), RouteHistory(1000, 1_000_000, 60.0)
+        local, history, fleet = PrefixIndex(), RouteHistory(1000, 1_000_000, 60.0), Fleet()
         registry = CollectorRegistry()
 
         def make(deliver: Callable[[Update], None]) -> Subscriber:
             return Subscriber(loop, deliver, SECRET)
 
         parts = RedisParts(
-            IndexConfig(redis_url=url, lease=lease, deadline_ms=200), Fleet(), local, history,
+            IndexConfig(redis_url=url, lease=lease, deadline_ms=200), fleet, local, history,
             FreshRoutes(2.0), 2.0, make, lambda update: gateway.deliver(update), background,
             registry, loop.time,
         )  # fmt: skip
-        gateway = SharedGateway(parts, local, history, registry)
+        gateway = SharedGateway(parts, local, history, registry, fleet)
         yield gateway
         await parts.close()
         parts.streams.close()

@@ -3,7 +3,7 @@
 -- KEYS[1] what all keys of the model begin with
 -- ARGV    milliseconds, then engine, fence|slot|seq, engine, fence|slot|seq, ...; no slot if that is about to change
 -- Answers {lost engines, engines that others want, {engine, slot, GPU blocks, host memory blocks, tokens per block,
--- '1' if unjudged, lease, ...}}; '' where unknown.
+-- '1' if unjudged, '1' if it looks ahead, lease, ...}}; '' where unknown.
 local base = KEYS[1]
 
 -- Whether the engine is as its owner left it, or further. A server that came back as it was some time ago has it as it
@@ -30,7 +30,8 @@ end
 local engines = {}
 for _, engine in ipairs(call('SMEMBERS', base .. 'engines')) do
   engines[#engines + 1] = engine
-  local record = call('HMGET', base .. 'e:' .. engine, 'slot', 'gpu', 'cpu', 'block_size', 'unjudged')
+  local record = call('HMGET', base .. 'e:' .. engine, 'slot', 'gpu', 'cpu', 'block_size', 'unjudged',
+    'looks_ahead')
   for _, value in ipairs(record) do
     engines[#engines + 1] = value or ''
   end

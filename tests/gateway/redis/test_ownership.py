@@ -10,11 +10,16 @@ import pytest
 from kv_publisher import Publisher
 from redis.asyncio import Redis
 from shared_gateway import SharedGateway, becomes, engine, removed, shared_gateway, stored
-from told_engine import MODEL, chain
+from told_engine import MODEL, SECRET, chain
 from valkey_server import Valkey
 
 from gateway.redis.names import base
+from gateway.redis.redis_index import RedisIndex
 from gateway.redis.shares import shares
+from gateway.redis.tenure import acquire
+from routing.fleet import ModelCard, Replica
+from routing.journal import Journal
+from routing.ledger import Ledger
 from routing.types import PrefixMatch
 
 A = engine(1)
@@ -216,6 +221,32 @@ async def test_a_stale_owner_is_fenced_and_lets_go(server: Valkey, make_publishe
         assert await one.match(CHAIN) == {A: PrefixMatch(5, 5)}, "a stale owner wrote"
         # The somebody never was; its lease ends, and one of the two goes on.
         await is_held(other, 4)
+
+
+async def test_that_an_engine_looks_ahead_is_known_to_all_gateways_and_to_the_next_owner(
+    server: Valkey, make_publisher: Make
+) -> None:
+    publisher = make_publisher()
+    async with shared_gateway(server.url) as one, shared_gateway(server.url) as other:
+        other.fleet.join(Replica(A.replica, "http://a", (ModelCard(MODEL),)))
+        one.follow(A, publisher)
+        publisher.publish(stored(TEXT) | {"lookahead_token_ids": [[1]]})
+        await is_held(other, 5)
+
+        async def computed_again() -> object:
+            [found] = other.fleet
+            return found.recomputed_blocks
+
+        other.follow(engine(2), make_publisher())  # whoever follows anything of the model hears of all its engines
+        await becomes(computed_again, 1)
+    async with Redis.from_url(server.url) as client:
+        successor = await acquire(RedisIndex(client, "kvgate:"), MODEL, A, "another", 60_000)
+        assert successor is not None
+        kept = await successor.load()
+        assert kept is not None
+        ledger = Ledger(SECRET, MODEL, journal=Journal())
+        ledger.restore(kept.books)
+        assert ledger.looks_ahead
 
 
 async def test_an_engine_that_left_leaves_nothing_behind(server: Valkey, make_publisher: Make) -> None:
