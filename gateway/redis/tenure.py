@@ -47,15 +47,19 @@ class Tenure:
         return f"{self.fence}|{slot}|{self._applied}"
 
     async def load(self) -> Kept | None:
-        """What the owner before has left; None if nothing that can be gone on with. Raises RedisIndexError."""
+        """What the owner before has left; None if nothing that can be gone on with. Raises Fenced, RedisIndexError."""
         record = self._record
         if not record.get(b"seq") or record.get(b"dirty") or not self._slot:
             return None
+        # Before the rest, each page of which proves the lease: so these, too, are of the server that gave it.
+        copies = await self._copies()
         names: dict[EngineHash, BlockHash] = {}
         held: dict[Tier, set[BlockHash]] = {tier: set() for tier in INDEXED_TIERS}
         cursor = b"0"
         while True:
-            cursor, pairs, tiers = await run(self._client, LOAD, self._key, self._name, self._slot, cursor, _PAGE)
+            cursor, pairs, tiers = await run(
+                self._client, LOAD, self._key, self._name, self.fence, self._slot, cursor, _PAGE
+            )
             numbers = unpack(pairs)
             blocks = cast(Sequence[BlockHash], numbers[1::2])
             names.update(zip(cast(Sequence[EngineHash], numbers[::2]), blocks, strict=True))
@@ -64,7 +68,7 @@ class Tenure:
             if cursor == b"0":
                 break
         return Kept(
-            Books(names, held, await self._copies(), _traits(record)),
+            Books(names, held, copies, _traits(record)),
             Position(int(record[b"seq"]), record[b"proof"], float(record[b"ts"])),
         )
 

@@ -1,10 +1,14 @@
 -- One page of an engine's names, each with the tiers that hold its block.
 --
 -- KEYS[1] what all keys of the model begin with
--- ARGV    engine, slot, cursor, names to look at
--- Answers {next cursor, names (engine's 8 bytes, ours 8 bytes), for each a digit '0' to '3' (1: GPU, 2: host memory)}.
-local base, engine, slot = KEYS[1], ARGV[1], ARGV[2]
-local page = redis.call('HSCAN', base .. 'n:' .. engine, ARGV[3], 'COUNT', ARGV[4])
+-- ARGV    engine, fence, slot, cursor, names to look at
+-- Answers {next cursor, names (engine's 8 bytes, ours 8 bytes), for each a digit '0' to '3' (1: GPU, 2: host memory)}, or
+-- error FENCED: the lease is another's, or gone with a server in whose place another one came, of which no page fits.
+local base, engine, slot = KEYS[1], ARGV[1], ARGV[3]
+if redis.call('GET', base .. 'o:' .. engine) ~= ARGV[2] then
+  return redis.error_reply('FENCED the lease is another\'s')
+end
+local page = redis.call('HSCAN', base .. 'n:' .. engine, ARGV[4], 'COUNT', ARGV[5])
 local names, keys, count = page[2], {}, 0
 for i = 2, #names, 2 do
   count = count + 1
