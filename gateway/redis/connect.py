@@ -18,13 +18,13 @@ def connect(config: IndexConfig) -> Client:
     assert config.redis_url is not None
     # Once more on a connection that had been closed while it was idle, and never after silence.
     retry = Retry(NoBackoff(), 1, supported_errors=(ConnectionError,))
+    # In protocol 3 the library does not look whether a connection that was idle has been closed.
     if config.redis_cluster:
         return RedisCluster.from_url(
             config.redis_url, protocol=2, socket_timeout=_PATIENCE, socket_connect_timeout=_PATIENCE, retry=retry
         )
     return Redis.from_url(
         config.redis_url,
-        # With 3 the library does not look whether a connection that was idle has been closed.
         protocol=2,
         socket_timeout=_PATIENCE,
         socket_connect_timeout=_PATIENCE,

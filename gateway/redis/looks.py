@@ -64,11 +64,11 @@ class Search:
 
 def _looks(chain: Sequence[BlockHash], guesses: Guesses) -> Generator[list[BlockHash], _Seen, Found]:
     """Yields what to look at, is sent what is seen there, returns who holds how long a prefix."""
-    last = len(chain) - 1
-    step = STRETCH if len(chain) > LINEAR else 1
+    last, long = len(chain) - 1, len(chain) > LINEAR
+    step = STRETCH if long else 1
     places: Sequence[int] = range(step, last, step)
     between = chain[step:last:step]
-    guessed = sorted(guesses.of(chain)) if len(chain) > LINEAR else []
+    guessed = sorted(guesses.of(chain)) if long else []
     if guessed:
         # One that comes twice, or is an end of the chain, is asked for twice.
         places = sorted([*places, *guessed, *[index - 1 for index in guessed]])
@@ -87,7 +87,7 @@ def _looks(chain: Sequence[BlockHash], guesses: Guesses) -> Generator[list[Block
             looked_at = [range(low + stride, high, stride) for low, high, _, _ in changes]
             changes = _closer(changes, looked_at, bitmaps)
     found = [high for _, high, _, _ in changes]
-    if found != guessed and len(chain) > LINEAR:
+    if long and found != guessed:
         guesses.correct(chain, guessed, found)
     runs = [(0, _mask(first)), *[(high, _mask(after)) for _, high, _, after in changes]]
     engines = table.engines

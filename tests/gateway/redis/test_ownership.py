@@ -15,7 +15,6 @@ from valkey_server import Valkey
 
 from gateway.redis.names import base
 from gateway.redis.redis_index import RedisIndex
-from gateway.redis.scripts import Fenced
 from gateway.redis.shares import shares
 from gateway.redis.tenure import acquire
 from routing.fleet import ModelCard, Replica
@@ -248,25 +247,6 @@ async def test_that_an_engine_looks_ahead_is_known_to_all_gateways_and_to_the_ne
         ledger = Ledger(SECRET, MODEL, journal=Journal())
         ledger.restore(kept.books)
         assert ledger.looks_ahead
-
-
-async def test_what_the_owner_before_left_is_loaded_from_the_server_that_gave_the_lease_only(
-    server: Valkey, make_publisher: Make
-) -> None:
-    publisher = make_publisher()
-    async with shared_gateway(server.url) as one:
-        one.follow(A, publisher)
-        publisher.publish(stored(TEXT))
-        await is_held(one, 5)
-    async with Redis.from_url(server.url) as client:
-        successor = await acquire(RedisIndex(client, "kvgate:"), MODEL, A, "another", 60_000)
-        assert successor is not None
-        kept = await successor.load()
-        assert kept is not None
-        assert len(kept.books.names) == 5
-        await client.flushall()  # as one that takes its place
-        with pytest.raises(Fenced):
-            await successor.load()
 
 
 async def test_an_engine_that_left_leaves_nothing_behind(server: Valkey, make_publisher: Make) -> None:
