@@ -14,8 +14,8 @@ from routing.types import BlockHash
 
 Spawn = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
-_MOST = 16
-"""searches in one exchange, each look of which keeps Redis busy for less than a millisecond"""
+_MOST = 8
+"""searches in one exchange: sixteen that come at once are two, so that neither side waits while the other works"""
 _TOGETHER = 2
 """exchanges under way: Redis works on one while the other's answers are read here"""
 
