@@ -4,12 +4,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from redis.exceptions import RedisError
-
 from gateway.admission.quota import Quotas
 from gateway.admission.tenants import Tenant
 from gateway.errors import RateLimited
-from gateway.redis.scripts import Client
+from gateway.redis.scripts import FAILURES, Client
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +120,7 @@ class SharedQuota:
         try:
             async with asyncio.timeout(self._deadline):
                 refused, wait = await self._script(keys=keys, args=[*arguments, int(settled)])
-        except (RedisError, OSError, TimeoutError) as exc:
+        except FAILURES as exc:
             self._again_at = self._now() + self._retry
             self._failed()
             logger.warning("limits are counted by each gateway for itself: %s", type(exc).__name__)

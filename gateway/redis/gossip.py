@@ -12,11 +12,10 @@ from math import inf
 from typing import Any
 
 import msgspec
-from redis.exceptions import RedisError
 
 from gateway.fleet.others import Others, Sent
 from gateway.redis.names import engine_id, engine_name, pack, unpack
-from gateway.redis.scripts import Client
+from gateway.redis.scripts import FAILURES, Client
 from routing.decision import Decision
 from routing.load import UnderWay
 from routing.types import BlockHash, EngineId
@@ -95,7 +94,7 @@ class Gossip:
             sent, self._sent = self._sent[-_ROUTES:], []
             try:
                 await self._add(under_way, sent)
-            except (RedisError, OSError) as exc:
+            except FAILURES as exc:
                 logger.debug("others are not told: %s", exc)
                 await asyncio.sleep(self._retry)
             else:
@@ -110,7 +109,7 @@ class Gossip:
                 if last is None:
                     last = await self._last()
                 answer = await self._client.xread({self._key: last}, count=_WORDS, block=_WAITING_MS)
-            except (RedisError, OSError) as exc:
+            except FAILURES as exc:
                 logger.debug("others are not heard: %s", exc)
                 self._others.settle()
                 await asyncio.sleep(self._retry)
@@ -123,7 +122,7 @@ class Gossip:
 
     async def leave(self) -> None:
         """Tell the others that nothing is under way here any more. Where they can't be told they will miss this one."""
-        with suppress(RedisError, OSError):
+        with suppress(*FAILURES):
             await self._add({}, [])
 
     async def _last(self) -> bytes:

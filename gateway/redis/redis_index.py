@@ -7,13 +7,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
-from redis.exceptions import RedisError
-
 from gateway.redis.guesses import MOST, Guesses
 from gateway.redis.looks import Found, Search, Table, table_of
 from gateway.redis.names import base, engine_id, engine_name
 from gateway.redis.reading import Connections, read
 from gateway.redis.scripts import (
+    FAILURES,
     GATEWAYS,
     ORPHANS,
     RENEW,
@@ -101,7 +100,7 @@ class RedisIndex:
                         continue
                     for search in looking:
                         search.saw(bitmaps, table)
-        except (RedisError, OSError, TimeoutError) as exc:
+        except FAILURES as exc:
             # The table is read the library's own way, which finds out where in a cluster the key is now.
             self._tables.pop(key, None)
             raise translated(exc) from exc

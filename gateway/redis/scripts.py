@@ -6,10 +6,15 @@ from importlib.resources import files
 from typing import Any
 
 from redis.asyncio import Redis, RedisCluster
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import NoScriptError, RedisClusterException, RedisError, ResponseError
 
 Client = Redis | RedisCluster
 Argument = bytes | str | int
+FAILURES = (RedisError, RedisClusterException, OSError, AttributeError)
+"""What the library raises when Redis can't be asked. What it says of a whole cluster is not of its tree, and where one
+task closes the connection that another opens it looks for an attribute of None."""
+
+_NEVER_THERE = "-"
 
 
 class RedisIndexError(Exception):
@@ -22,16 +27,21 @@ class Fenced(RedisIndexError):
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script's text and the name by which Redis remembers it."""
+    """A script's text and the name by which Redis remembers it.
+
+    whole: it works on more than one key, so it must not run where only some of them are. A cluster moves a slot key by
+    key, and meanwhile refuses what asks for two keys of which one is missing. Such a script asks for one that never is.
+    """
 
     text: str
     sha: str
+    whole: bool
 
     @classmethod
-    def named(cls, *names: str) -> "Script":
+    def named(cls, *names: str, whole: bool = True) -> "Script":
         """The script that comes in files `lua/NAME.lua`, one after the other."""
         text = "".join(files(__package__).joinpath("lua", f"{name}.lua").read_text() for name in names)
-        return cls(text, sha1(text.encode(), usedforsecurity=False).hexdigest())
+        return cls(text, sha1(text.encode(), usedforsecurity=False).hexdigest(), whole)
 
 
 TABLE = Script.named("table")
@@ -42,17 +52,18 @@ RELEASE = Script.named("slots", "release")
 LOAD = Script.named("bitmaps", "load")
 SWEEP = Script.named("sweep")
 ORPHANS = Script.named("slots", "orphans")
-GATEWAYS = Script.named("gateways")
+GATEWAYS = Script.named("gateways", whole=False)
 
 
 async def run(client: Client, script: Script, key: str, *arguments: Argument) -> Any:
     """Run a script on the shard of `key`. Raises Fenced, RedisIndexError."""
+    keys = (key, key + _NEVER_THERE) if script.whole else (key,)
     try:
         try:
-            return await client.execute_command("EVALSHA", script.sha, 1, key, *arguments)
+            return await client.execute_command("EVALSHA", script.sha, len(keys), *keys, *arguments)
         except NoScriptError:
-            return await client.execute_command("EVAL", script.text, 1, key, *arguments)
-    except (RedisError, OSError) as exc:
+            return await client.execute_command("EVAL", script.text, len(keys), *keys, *arguments)
+    except FAILURES as exc:
         raise translated(exc) from exc
 
 
