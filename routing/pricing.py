@@ -6,7 +6,7 @@ Runs once for each engine and request, so what all engines have in common is wor
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from routing.cost import NOTHING_AT_STAKE, Stake, predict
+from routing.cost import NOTHING_AT_STAKE, Stake, made, predict
 from routing.decision import Candidate, Matched, Prompt, RouteRequest
 from routing.fit import SpeedFit
 from routing.fleet import Engine
@@ -86,7 +86,7 @@ class Pricing:
             prediction = predict(
                 profile, load, l0, l1, tokens, waiting_prompt, now, l2, loading_l2, stake, engine.capacity
             )
-            candidates.append(Candidate(engine.id, load, l0, l1, tokens, prediction, l2, likely))
+            candidates.append(made(Candidate, (engine.id, load, l0, l1, tokens, prediction, l2, likely)))
         return candidates
 
     def _view(

@@ -50,11 +50,14 @@ class Router:
         shared: for each prompt what lies in shared storage; empty where that was not asked.
         Raises UnknownModel, NoReplicaAvailable.
         """
-        eligible = [engine for engine in self._serving(request.model) if engine.id.replica not in excluding]
-        if not eligible:
+        engines = self._serving(request.model)
+        if excluding:
+            engines = [engine for engine in engines if engine.id.replica not in excluding]
+        if not engines:
             raise NoReplicaAvailable(request.model)
-        bound = [engine for engine in eligible if engine.id.replica == request.replica]
-        return self._pricing.candidates(request, matches, shared, bound or eligible, self._mean_new_tokens, now)
+        if request.replica is not None:
+            engines = [engine for engine in engines if engine.id.replica == request.replica] or engines
+        return self._pricing.candidates(request, matches, shared, engines, self._mean_new_tokens, now)
 
     def route(
         self,
