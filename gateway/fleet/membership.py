@@ -128,6 +128,7 @@ class Membership:
             if update.ended:
                 self._updates.pop(update.engine, None)
                 self._auditor.left(update.engine)
+                self._room.forget(update.engine)  # not empty: who follows it from now on tells how full it is
 
     def close(self) -> None:
         """Close the connections."""

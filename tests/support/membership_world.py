@@ -33,6 +33,8 @@ from routing.room import Room
 from routing.types import EngineId, ReplicaId
 
 A = EngineId(ReplicaId("127.0.0.1:9"), 0)
+FOLLOWED_ELSEWHERE = 7
+"""blocks that an engine holds by what another gateway tells"""
 SOURCES: Mapping[int, Source] = {0: Source("tcp://127.0.0.1:9", None, "")}
 
 
@@ -51,6 +53,7 @@ class World:
     fleet: Fleet
     index: PrefixIndex
     fresh: FreshRoutes
+    room: Room
     membership: Membership
     metrics: Metrics
     auditor: Auditor
@@ -60,6 +63,7 @@ class World:
 async def membership_world() -> AsyncIterator[World]:
     """An empty fleet whose event streams are really followed."""
     fleet, index, fresh, metrics = Fleet(), PrefixIndex(), FreshRoutes(2.0), Metrics()
+    room = Room(ReuseChance(), 600.0, lambda engine: FOLLOWED_ELSEWHERE)
     now = time.monotonic
     subscriber = Subscriber(asyncio.get_running_loop(), lambda update: membership.take_in(update), b"")
     auditor = Auditor(AuditConfig(), subscriber.rebuild, metrics, now)
@@ -71,7 +75,7 @@ async def membership_world() -> AsyncIterator[World]:
                 index,
                 fresh,
                 RouteHistory(100, 1_000_000, 60.0),
-                Room(ReuseChance(), 600.0),
+                room,
                 subscriber,
                 library,
                 RemoteReader(client, now),
@@ -80,7 +84,7 @@ async def membership_world() -> AsyncIterator[World]:
                 metrics,
                 monotonic,
             )
-            yield World(fleet, index, fresh, membership, metrics, auditor)
+            yield World(fleet, index, fresh, room, membership, metrics, auditor)
             library.close()
     membership.close()
     subscriber.close()

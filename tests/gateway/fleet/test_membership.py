@@ -2,7 +2,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
-from membership_world import SOURCES, A, World, membership_world, replica, update
+from membership_world import FOLLOWED_ELSEWHERE, SOURCES, A, World, membership_world, replica, update
 
 from gateway.kv.sources import Source
 from routing.ledger import Change, Drop, Put, Wipe
@@ -41,6 +41,14 @@ async def test_events_from_before_a_replica_came_back_are_dropped(world: World) 
     assert world.index.match(CHAIN) == {}
     world.membership.take_in(update(2, [Put(Tier.GPU, CHAIN[:1])]))
     assert world.index.match(CHAIN) == {A: PrefixMatch(1, 1)}
+
+
+async def test_an_engine_that_another_gateway_follows_from_now_on_is_as_full_as_that_one_tells(world: World) -> None:
+    world.membership.join(replica(), SOURCES)
+    world.membership.take_in(update(1, [Put(Tier.GPU, CHAIN)]))
+    world.membership.take_in(msgspec.structs.replace(update(1, [Wipe(None)]), ended=True))
+    [(held, fresh, _)] = world.room.occupancies([A], 0.0)
+    assert (held, fresh) == (FOLLOWED_ELSEWHERE, FOLLOWED_ELSEWHERE)
 
 
 async def test_joining_again_unchanged_keeps_what_is_known(world: World) -> None:
