@@ -83,7 +83,7 @@ class Follower:
         self._parts.deliver(msgspec.structs.replace(update, generation=self.stream.generation))
         if update.unjudged_groups or update.windowed_groups:
             # A hybrid model's groups hold sparsely what a bitmap says to be whole.
-            changes = [] if owned.unjudged else [Wipe(None)]
+            changes = [] if owned.unjudged and not owned.writer.needs_whole else [Wipe(None)]
             update = msgspec.structs.replace(update, changes=changes, entries=None, position=None)
             owned.unjudged = True
         owned.writer.add(update)

@@ -152,7 +152,10 @@ class Ownership:
         elif follower.free_since is None:
             follower.free_since = now
         if owned:
-            if owned.writer.fenced or owned.writer.needs_whole or any(engine in each.lost for each in rounds):
+            if owned.task.done():
+                # A fault of ours in it: what the index has of the engine stays as it was, which is told no longer.
+                self._start(follower, follower.give_up(forget=False))
+            elif owned.writer.fenced or owned.writer.needs_whole or any(engine in each.lost for each in rounds):
                 self._start(follower, follower.reclaim())
             elif (
                 rightful != self._gateway
