@@ -8,6 +8,7 @@
     <base>c:<engine>      our names -> copies, where they are not simply one
     <base>o:<engine>      lease of its event stream, expires; <base>w:<engine>, that another gateway wants it
     <base>engines         all that have a record
+    <prefix>models        those that keys may be there of
     <prefix>gateways      who is there; <prefix>gossip, the stream in which they tell each other what they do
 
 `<base>` holds a hash tag of the model, so that all of a model is on one shard of a cluster and a script can reach it.

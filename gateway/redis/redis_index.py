@@ -4,7 +4,7 @@ Reading never depends on who writes. Writing is for who has the lease of an engi
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from gateway.redis.guesses import MOST, Guesses
@@ -14,6 +14,7 @@ from gateway.redis.reading import Connections, read
 from gateway.redis.scripts import (
     FAILURES,
     GATEWAYS,
+    MODELS,
     ORPHANS,
     RENEW,
     SWEEP,
@@ -133,6 +134,19 @@ class RedisIndex:
             for name, _, gpu, cpu, size, unjudged, looks_ahead, lease in zip(*(iter(rows),) * 8, strict=True)
         }
         return Round(_ids(lost), _ids(wanted), engines)
+
+    async def models(self, served: Collection[str]) -> Collection[str]:
+        """Say which models are served here. Returns all of which something may be left. Raises RedisIndexError."""
+        return [model.decode() for model in await run(self.client, MODELS, f"{self._prefix}models", *served)]
+
+    async def forget_model(self, model: str) -> None:
+        """Look after it no longer if nothing of it is left that could be cleared. Raises RedisIndexError."""
+        of_model = base(self._prefix, model)
+        try:
+            if not await self.client.exists(f"{of_model}engines", f"{of_model}retired"):
+                await self.client.srem(f"{self._prefix}models", model)
+        except FAILURES as exc:
+            raise translated(exc) from exc
 
     async def forget_orphans(self, model: str, seconds: float) -> int:
         """Forget engines whose lease was free for so long. Returns how many. Raises RedisIndexError."""

@@ -53,6 +53,7 @@ LOAD = Script.named("bitmaps", "load")
 SWEEP = Script.named("sweep")
 ORPHANS = Script.named("slots", "orphans")
 GATEWAYS = Script.named("gateways", whole=False)
+MODELS = Script.named("models", whole=False)
 
 
 async def run(client: Client, script: Script, key: str, *arguments: Argument) -> Any:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from gateway.redis.follower import Spawn
 from gateway.redis.redis_index import RedisIndex
@@ -23,19 +23,17 @@ class Sweeper:
     def __init__(self, index: RedisIndex, forget: float) -> None:
         self._index = index
         self._forget = forget
-        self._models: set[str] = set()
         self._sweeping = False
 
-    def keep_clean(self, models: Iterable[str], spawn: Spawn) -> None:
+    def keep_clean(self, models: Collection[str], spawn: Spawn) -> None:
         """Begin a pass if none is under way. models: that are served now; those served before are looked after too."""
-        self._models.update(models)
         if not self._sweeping:
             self._sweeping = True
-            spawn(self._pass())
+            spawn(self._pass(models))
 
-    async def _pass(self) -> None:
+    async def _pass(self, served: Collection[str]) -> None:
         try:
-            for model in sorted(self._models):
+            for model in sorted(await self._index.models(served)):
                 await self._index.forget_orphans(model, self._forget)
                 retired = await self._index.retired(model)
                 cursor = "0"
@@ -44,6 +42,8 @@ class Sweeper:
                     if cursor == "0":
                         break
                     await asyncio.sleep(_PAUSE)
+                if model not in served:
+                    await self._index.forget_model(model)
         except RedisIndexError as exc:
             logger.debug("sweeping the index: %s", exc)
         finally:

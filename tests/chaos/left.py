@@ -33,7 +33,7 @@ async def _leaks(client: Redis, replicas: Sequence[Child]) -> list[str]:
     each = [b"".join((of_model, kind, name)) for name in engines for kind in (b"e:", b"n:", b"o:", b"c:")]
     whole = [of_model + name for name in (b"slots", b"version", b"changes", b"free", b"next", b"engines")]
     blocks = [key for key in keys if key.startswith(of_model + b"b") and len(key) == len(of_model) + 9]
-    strange = set(keys) - {*each, *whole, *blocks, b"kvgate:gateways", b"kvgate:gossip"}
+    strange = set(keys) - {*each, *whole, *blocks, b"kvgate:models", b"kvgate:gateways", b"kvgate:gossip"}
     found = [f"key {key!r}" for key in sorted(strange)]
     if await client.scard((of_model + b"engines").decode()) != len(engines):
         found.append("engines that are not there")
