@@ -21,7 +21,8 @@ for i = 2, #ARGV, 2 do
   local lease = base .. 'o:' .. ARGV[i]
   local fence, slot, seq = string.match(ARGV[i + 1], '^(.*)|(.*)|(.*)$')
   if call('GET', lease) == fence and as_left(ARGV[i], slot, seq) then
-    call('PEXPIRE', lease, ARGV[1])
+    -- Not PEXPIRE, which a server without memory takes although it takes no news of an engine.
+    call('SET', lease, fence, 'PX', ARGV[1])
     if call('EXISTS', base .. 'w:' .. ARGV[i]) == 1 then wanted[#wanted + 1] = ARGV[i] end
   else
     lost[#lost + 1] = ARGV[i]

@@ -9,7 +9,7 @@ from valkey_server import Valkey
 from gateway.kv.position import Position
 from gateway.redis.batch import Batch
 from gateway.redis.redis_index import RedisIndex
-from gateway.redis.scripts import Fenced
+from gateway.redis.scripts import Fenced, RedisIndexError
 from gateway.redis.tenure import Tenure, acquire
 from routing.books import Entries, Traits
 from routing.changes import Put
@@ -40,3 +40,13 @@ async def test_what_the_owner_before_left_is_loaded_from_the_server_that_gave_th
         await client.flushall()  # as one that takes its place
         with pytest.raises(Fenced):
             await successor.load()
+
+
+async def test_a_lease_is_not_renewed_by_a_server_that_has_no_memory_to_be_told_what_is_gone(server: Valkey) -> None:
+    async with Redis.from_url(server.url) as client:
+        index, tenure = RedisIndex(client, "test:"), await had(client, "one")
+        await tenure.apply(Batch("all"))
+        await index.renew(MODEL, 60_000, {engine(1): tenure.standing})
+        await client.config_set("maxmemory", 1)
+        with pytest.raises(RedisIndexError, match="OutOfMemory"):
+            await index.renew(MODEL, 60_000, {engine(1): tenure.standing})
