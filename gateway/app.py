@@ -157,7 +157,7 @@ class Gateway:
         self._admission = admission(config, metrics, monotonic)
         self.openai = OpenAI(
             self._chooser, self._fleet, attempts, config.limits, metrics, StoredAnswers(), self._admission,
-            config.aliases, monotonic, self._traffic is not None, self.tracing,
+            config.aliases, monotonic, self._requests.unanswered, self._traffic is not None, self.tracing,
         )  # fmt: skip
         self.admin = create_admin(
             self._fleet, holding, self._chooser, metrics, self, config.limits.body_bytes, monotonic

@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from typing import BinaryIO
 
 import msgspec
 
-from gateway.log_line import Taker, read
+from gateway.log_line import Taker, read, unanswered
 from gateway.relay.record import Record
 
 _HELD_SECONDS = 0.1
@@ -28,7 +29,14 @@ class RequestLog:
         self.takers: Sequence[Taker] = [self.write] if logged else []
         """for `LogLines`: none where the log leaves out what is INFO"""
 
-    def write(self, record: Record, line: bytes) -> None:
+    def unanswered(
+        self, id: str, model: str, tenant: str, path: str, how: str, status: int, duration: float, reason: str
+    ) -> None:
+        """Add the line of a request that no replica's answer came back for. For the arguments see `log_line`."""
+        if self.takers:
+            self.write(None, unanswered(time.time(), id, model, tenant, path, how, status, duration, reason))
+
+    def write(self, record: Record | None, line: bytes) -> None:
         """Add a request's line."""
         if not self._held:
             asyncio.get_running_loop().call_later(_HELD_SECONDS, self.flush)

@@ -1,7 +1,6 @@
 """Who may send what, how much of it, and when: everything between a request's arrival and the choice of a replica."""
 
 import hashlib
-import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 
@@ -14,8 +13,6 @@ from gateway.errors import AdmissionRefused, BadRequest, Forbidden, RateLimited,
 from gateway.metrics import Metrics
 from gateway.relay.splice import set_member
 from gateway.relay.usage import Usage
-
-logger = logging.getLogger(__name__)
 
 PRIORITY = b"x-kvgate-priority"
 """How urgent a request is: a whole number, the higher the sooner; 0 where it is absent, and at most the key's."""
@@ -147,7 +144,6 @@ class Admission:
 
     def _refused(self, tenant: Tenant, reason: str) -> None:
         self._metrics.admission_refused.labels(tenant.name, reason).inc()
-        logger.info("a request of %s was not admitted: %s", tenant.name or "nobody known", reason)
 
 
 def _priority(fields: Mapping[bytes, bytes], tenant: Tenant) -> int:

@@ -23,12 +23,13 @@ _SLICE = 65_536
 
 @dataclass(slots=True)
 class Asked:
-    """A request of which the head has been read. model: which one is meant, once that is known."""
+    """A request of which the head has been read. model: which one is meant, tenant: whose it is, once that is known."""
 
     client: Client
     id: str
     arrived: float
     model: str | None = None
+    tenant: str = ""
     trace: Trace | None = None
 
     def end(self, status: int | None) -> None:

@@ -35,6 +35,8 @@ from routing.policies import Policy, PrefixSource
 logger = logging.getLogger(__name__)
 
 _INCLUDE_USAGE = b'{"include_usage":true}'
+_LOGGED_PATH = 256
+"""bytes of a path that nobody knows"""
 _NOT_READ = Reading(RouteRequest(None))
 _ENDPOINT = Reading(RouteRequest(None), (), Reason.ENDPOINT)
 _NOT_LOOKED_UP = Found()
@@ -43,7 +45,7 @@ _NOT_LOOKED_UP = Found()
 class OpenAI:
     """Answers everything under `/v1/`. An ASGI application too, for other servers than ours.
 
-    now: seconds of a monotonic clock.
+    now: seconds of a monotonic clock. log: `RequestLog.unanswered`.
     reads_all: whether prompts are read even where the policy does not look at them, because the traffic log does.
     """
 
@@ -58,6 +60,7 @@ class OpenAI:
         admission: Admission | None,
         aliases: Mapping[str, str],
         now: Callable[[], float],
+        log: Callable[[str, str, str, str, str, int, float, str], None],
         reads_all: bool = False,
         tracer: Tracer | None = None,
     ) -> None:
@@ -70,6 +73,7 @@ class OpenAI:
         self._admission = admission
         self._aliases = aliases
         self._now = now
+        self._log = log
         self._reads_all = reads_all
         self._tracer = tracer
 
@@ -88,23 +92,28 @@ class OpenAI:
         try:
             await self._serve(request)
         except ClientGone:
-            request.end(None)
-            self._metrics.requests.labels(self._known(request.model), "", "", "client_gone", "").inc()
+            self._unanswered(request, "client_gone", None, "ClientGone")
         except Exception as exc:
             answer = refusal(exc)
-            request.end(answer.status)
             if answer.status == 500:
                 logger.exception("request %s failed", request.id)
-            else:
-                logger.info("request %s refused: %d %s", request.id, answer.status, type(exc).__name__)
-            self._metrics.requests.labels(self._known(request.model), "", "", "refused", str(answer.status)).inc()
+            self._unanswered(request, "refused", answer.status, getattr(exc, "reason", type(exc).__name__))
             _answer(client, answer, request.id)
+
+    def _unanswered(self, request: Asked, how: str, status: int | None, reason: str) -> None:
+        """Enter a request that ended without a replica's answer."""
+        request.end(status)
+        model, path = self._known(request.model), request.client.target.partition(b"?")[0][:_LOGGED_PATH]
+        self._metrics.requests.labels(model, "", "", how, "" if status is None else str(status)).inc()
+        duration = self._now() - request.arrived
+        self._log(request.id, model, request.tenant, path.decode("latin-1"), how, status or 0, duration, reason)
 
     async def _serve(self, request: Asked) -> None:
         """Read the request, let it in where that is asked for, and send it on. Raises what `refusal` knows."""
         client, admission = request.client, self._admission
         method, path, fields = client.method, client.path, client.fields
         tenant = EVERYBODY if admission is None else admission.tenant(fields)
+        request.tenant = tenant.name
         if path == "/v1/models" and method == "GET":
             _answer(client, models(self._fleet, self._aliases, tenant), request.id)
             request.end(200)

@@ -1,5 +1,6 @@
 """Everything that engines answer, and nothing that they administer."""
 
+import asyncio
 import gzip
 import hashlib
 import json
@@ -7,7 +8,7 @@ import logging
 
 import pytest
 from fake_replica import fake_replica
-from gateway_here import gateway_here
+from gateway_here import gateway_here, until
 
 from gateway.api.paths import SCORED, UNSCORED
 
@@ -124,6 +125,39 @@ async def test_neither_keys_nor_text_are_logged(caplog: pytest.LogCaptureFixture
     assert len(caplog.records) > 3
     logged = caplog.text + "".join(str(vars(record)) for record in caplog.records)
     assert [secret for secret in ("bad-key", "the-good-key", "the-engines-key", "the-text") if secret in logged] == []
+
+
+async def test_each_request_has_one_line_in_the_log_however_it_ended(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.INFO, "kvgate.request")
+    keys = [{"name": "a", "sha256": hashlib.sha256(b"key").hexdigest()}]
+    admission = {"keys": keys, "max_in_flight": 1, "queue": 0}
+    async with fake_replica() as fake, gateway_here({"replicas": [{"url": fake.url}], "admission": admission}) as here:
+
+        async def ask(id: str, behaviour: str = "answer", path: str = CHAT, key: str = "key") -> None:
+            body = {"model": "fake", "messages": [], "behaviour": behaviour}
+            sent = {"authorization": f"Bearer {key}", "x-request-id": id}
+            await here.client.post(here.url + path, json=body, headers=sent)
+
+        await ask("answered")
+        await ask("nobody's", key="other")
+        await ask("nowhere", path="/v1/nowhere?key=secret")
+        await ask("broken", "die before headers")
+        waits = asyncio.create_task(ask("left", "never answer"))
+        await until(lambda: fake.open, "it waits for its answer")
+        await ask("too many")
+        waits.cancel()
+        await until(lambda: not fake.open, "the replica was hung up on")
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
+    assert [[line[name] for name in ("id", "tenant", "path", "outcome", "status", "reason")] for line in lines] == [
+        ["answered", "a", CHAT, "complete", 200, lines[0]["reason"]],
+        ["nobody's", "", CHAT, "refused", 401, "Unauthorized"],
+        ["nowhere", "a", "/v1/nowhere", "refused", 404, "UnknownPath"],
+        ["broken", "a", CHAT, "refused", 502, "UpstreamBroken"],
+        ["too many", "a", CHAT, "refused", 429, "queue_full"],
+        ["left", "a", CHAT, "client_gone", 0, "ClientGone"],
+    ]
 
 
 async def test_what_a_client_is_told_of_a_failure_names_no_address() -> None:

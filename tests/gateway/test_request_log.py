@@ -54,3 +54,15 @@ async def test_a_line_is_written_without_being_asked_for() -> None:
     stream = io.BytesIO()
     LogLines([RequestLog(stream, "json").write]).ended(ended(id="a"))
     await until(stream.getvalue, "it is written")
+
+
+async def test_a_request_that_no_replica_answered_has_its_line_too() -> None:
+    stream = io.BytesIO()
+    log = RequestLog(stream, "json")
+    log.takers = [log.write]
+    log.unanswered("r1", "m", "team-a", "/v1/chat/completions", "refused", 429, 0.25, "tokens")
+    log.flush()
+    line = json.loads(stream.getvalue())
+    assert set(line) == FIELDS
+    told = {"id": "r1", "model": "m", "tenant": "team-a", "outcome": "refused", "status": 429, "reason": "tokens"}
+    assert line.items() >= {**told, "logger": "kvgate.request", "duration": 0.25, "replica": "", "ttft": None}.items()
