@@ -53,7 +53,10 @@ class Exchange:
         *,
         keep_alive: bool,
     ) -> None:
-        """target: of the request line. headers: names in lower case. Raises ValueError for a path not ASCII."""
+        """target: of the request line. headers: names in lower case.
+
+        Raises ValueError for a path not ASCII, for two hosts, and for a transfer coding other than chunked.
+        """
         self.method = method.decode("ascii")
         self.target = target if target.startswith(b"/") else origin_form(target)
         path = self.target.partition(b"?")[0].decode("ascii")
@@ -61,6 +64,12 @@ class Exchange:
         self.version = version
         self.headers = headers
         self.fields: Mapping[bytes, bytes] = dict(reversed(headers))
+        if len(self.fields) < len(headers) and [name for name, _ in headers].count(b"host") > 1:
+            raise ValueError("two hosts")
+        if (
+            self.fields.get(b"transfer-encoding", b"chunked").lower() != b"chunked"
+        ):  # it would go on as if it were plain
+            raise ValueError("a transfer coding that is not read")
         self.task: asyncio.Task[None] | None = None
         self.keep_alive = keep_alive
         self.awaits_continue = self.fields.get(b"expect", b"").lower() == b"100-continue"

@@ -20,6 +20,8 @@ from gateway.relay.connections import Connections
         ("two lengths", b"POST / HTTP/1.1\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n"),
         ("a length that is none", b"POST / HTTP/1.1\r\ncontent-length: 0x5\r\n\r\n"),
         ("chunked not last", b"POST / HTTP/1.1\r\ntransfer-encoding: chunked, gzip\r\n\r\n"),
+        ("a coding before chunked", b"POST / HTTP/1.1\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
+        ("two hosts", b"GET / HTTP/1.1\r\nhost: a\r\nx-a: 1\r\nHost: b\r\n\r\n"),
         ("a folded header", b"GET / HTTP/1.1\r\nx-a: 1\r\n 2\r\n\r\n"),
         ("bare line feeds", b"GET / HTTP/1.1\nhost: x\n\n"),
         ("a space before the colon", b"GET / HTTP/1.1\r\ncontent-length : 5\r\n\r\n"),
