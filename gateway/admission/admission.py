@@ -11,14 +11,16 @@ from gateway.admission.quota import Quotas
 from gateway.admission.tenants import Keys, Tenant
 from gateway.errors import AdmissionRefused, BadRequest, Forbidden, RateLimited, Unauthorized
 from gateway.metrics import Metrics
+from gateway.relay.response import Ending, Outcome
 from gateway.relay.splice import set_member
-from gateway.relay.usage import Usage
 
 PRIORITY = b"x-kvgate-priority"
 """How urgent a request is: a whole number, the higher the sooner; 0 where it is absent, and at most the key's."""
 
 _BYTES_PER_TOKEN = 4
 """What a token of a body is taken for until the engine has counted."""
+_BYTES_PER_EVENT = 256
+"""What a token of a stream takes, for one that was cut before the engine said what it had counted."""
 
 EVERYBODY = Tenant("")
 """Whose requests are where no keys are asked for."""
@@ -37,12 +39,17 @@ class Place:
         self._estimate = estimate
         self._left = False
 
-    def leave(self, usage: Usage | None) -> None:
-        """The request ended. usage: what it took; None where that is not known. Only the first call counts."""
-        if not self._left:
-            self._left = True
-            used = None if usage is None else usage.prompt_tokens + usage.completion_tokens
-            self._admission.left(self.tenant, 0 if used is None else used - self._estimate)
+    def leave(self, outcome: Outcome | None) -> None:
+        """The request ended. outcome: None where no replica answered. Only the first call counts."""
+        if self._left:
+            return
+        self._left = True
+        more = 0
+        if outcome is not None and outcome.usage is not None:
+            more = outcome.usage.prompt_tokens + outcome.usage.completion_tokens - self._estimate
+        elif outcome is not None and outcome.ending is not Ending.COMPLETE:
+            more = outcome.sent // _BYTES_PER_EVENT
+        self._admission.left(self.tenant, more)
 
 
 class Admission:

@@ -22,9 +22,9 @@ from gateway.relay.asgi import AsgiClient, Receive, Scope, Send
 from gateway.relay.attempts import Attempts
 from gateway.relay.client import Client
 from gateway.relay.inbound import Inbound
+from gateway.relay.response import Outcome
 from gateway.relay.splice import set_member
 from gateway.relay.trace import Tracer
-from gateway.relay.usage import Usage
 from gateway.relay.watch import ClientWatch
 from gateway.stored import PATH as STORED
 from gateway.stored import StoredAnswers, stored_id
@@ -139,15 +139,15 @@ class OpenAI:
         if path in SCORED:
             plain = admission.salted(tenant, plain, body.cache_salt)
         place = await admission.enter(tenant, fields, 0 if intake.form else len(plain), watch)
-        usage = None
+        outcome = None
         try:
-            usage = await self._send_on(request, intake, plain, place, watch)
+            outcome = await self._send_on(request, intake, plain, place, watch)
         finally:
-            place.leave(usage)
+            place.leave(outcome)
 
     async def _send_on(
         self, request: Asked, intake: Intake, plain: bytes, place: Place | None, watch: ClientWatch
-    ) -> Usage | None:
+    ) -> Outcome:
         """Find out who holds the prompt and let one replica answer. plain: the body's text as it is to be sent."""
         client, body, model = request.client, intake.body, request.model
         path = client.path
@@ -181,8 +181,7 @@ class OpenAI:
         holder = self._stored.holder(stored_id(path, body.previous_response_id))
         named = session(client.fields, body)
         route = RouteRequest(model, reading.route.prompts, holder, named)
-        outcome = await self._attempts.run(inbound, route, found, policy, watch)
-        return outcome.usage
+        return await self._attempts.run(inbound, route, found, policy, watch)
 
     def _sends_ids(self, path: str, body: Body, reading: Reading) -> bool:
         wanted = body.model is not None and path in TAKEN_ON and self._chooser.sends_token_ids(body.model)

@@ -113,6 +113,28 @@ async def test_a_rate_is_a_429_that_says_when() -> None:
         assert await at.refusals() == {"requests"}
 
 
+async def test_a_stream_that_its_client_cuts_counts_as_far_as_it_came() -> None:
+    async def streams(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        event = b'data: {"choices":[{"index":0,"delta":{"content":"x"}}]}\n\n'
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n" + event * 10_000)
+        await reader.read(1)
+        return False
+
+    keys = [key("a", tokens_per_minute=1000), key("b", tokens_per_minute=1000)]
+    async with world(admission={"keys": keys}) as at:
+        at.fake.script = streams
+        body, headers = {"model": "fake", "messages": [], "stream": True}, {"authorization": "Bearer key-a"}
+        async with at.client.stream("POST", at.gateway.url + CHAT, json=body, headers=headers) as answer:
+            size = 0
+            async for part in answer.aiter_raw():
+                if (size := size + len(part)) > 512_000:
+                    break
+        await until(lambda: not at.fake.open, "the replica was hung up on")
+        at.fake.script = None
+        assert (await at.chat("a")).json()["error"]["type"] == "tokens"
+        assert (await at.chat("b")).status_code == 200
+
+
 @pytest.mark.parametrize("encoded", [gzip.compress, lambda body: body.decode().encode("utf-16")])
 async def test_a_stream_whose_tokens_could_not_be_counted_is_refused_where_they_are_limited(
     encoded: Callable[[bytes], bytes],
