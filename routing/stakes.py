@@ -19,7 +19,11 @@ So a shared beginning is copied to the emptiest cache once the difference betwee
 length. Where the emptiest is full, too, nothing is gained by it: what is pushed out costs the same everywhere.
 """
 TOLERATED = 0.02
-"""Share of a cache by which it may be fuller than the emptiest at no cost."""
+"""Share of a cache by which it may be fuller than the emptiest at no cost.
+
+Where no conversation would be torn apart, not more than counts anyway (`FULLER`): of a large cache it is hundreds of
+short prompts, and all who share a beginning would go to one engine until so many had come.
+"""
 FULLER = 2.0
 """Lengths of the prompt up to which it counts how much fuller a cache is than the emptiest.
 
@@ -82,6 +86,7 @@ class Stakes:
         mean_queue = min(sum(queues) / len(queues), QUEUED)
         emptiest = min(shares)
         free = max(0.0, 1.0 - emptiest)
+        goes_on = any(left for _, _, left in placements)
         stakes = []
         for engine, profile, cache, share, queue, (blocks, new_blocks, left) in zip(
             engines, profiles, caches, shares, queues, placements, strict=True
@@ -92,7 +97,10 @@ class Stakes:
             if capacity:
                 held, _, wanted_at_end = cache
                 pushed_out = new_blocks + held - capacity
-                fuller, enough = (share - emptiest - TOLERATED) * capacity, FULLER * blocks
+                tolerated, enough = TOLERATED * capacity, FULLER * blocks
+                if enough < tolerated and not goes_on:
+                    tolerated = enough
+                fuller = (share - emptiest) * capacity - tolerated
                 surplus = new_blocks + (fuller if fuller < enough else enough)
                 lost = pushed_out * wanted_at_end if pushed_out > 0 else 0.0
                 if surplus > 0:

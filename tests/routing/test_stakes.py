@@ -33,11 +33,11 @@ def stake(
 
 
 class World:
-    """Two engines of 100 blocks, of which the first holds some."""
+    """Two engines of `capacity` blocks, of which the first holds some."""
 
-    def __init__(self, held: int = 0, held_by_other: int = 0) -> None:
+    def __init__(self, held: int = 0, held_by_other: int = 0, capacity: int = CAPACITY) -> None:
         fleet = Fleet()
-        self.a, self.b = (self._joined(fleet, name) for name in "ab")
+        self.a, self.b = (self._joined(fleet, name, capacity) for name in "ab")
         self.room = Room(ReuseChance(), 600.0)
         self.room.apply(self.a.id, [Put(Tier.GPU, [BlockHash(block) for block in range(held)])], 0.0)
         self.room.apply(self.b.id, [Put(Tier.GPU, [BlockHash(1000 + block) for block in range(held_by_other)])], 0.0)
@@ -47,9 +47,9 @@ class World:
         return stake(self.stakes, [self.a, self.b], engine, blocks, new_blocks, left, now)
 
     @staticmethod
-    def _joined(fleet: Fleet, name: str) -> Engine:
+    def _joined(fleet: Fleet, name: str, capacity: int) -> Engine:
         id = ReplicaId(name)
-        fleet.join(Replica(id, f"http://{name}", (ModelCard("m"),), capacity_blocks=CAPACITY))
+        fleet.join(Replica(id, f"http://{name}", (ModelCard("m"),), capacity_blocks=capacity))
         engine = fleet.get(EngineId(id, 0))
         assert engine is not None
         return engine
@@ -65,6 +65,13 @@ def test_an_emptier_cache_is_worth_copying_a_prompt_to_however_short_it_is() -> 
     for blocks in (1, 5, 20, 40):
         saved = world.of(world.a, 0, blocks=blocks).room - world.of(world.b, blocks, blocks=blocks).room
         assert saved > (1 + WORK) * blocks * world.a.namespace.block_size * PROFILE.prefill_per_token
+
+
+def test_what_is_little_of_a_large_cache_is_worth_copying_a_short_prompt_but_no_conversation() -> None:
+    world = World(held=150, capacity=10_000)
+    for left, worth in ((0, True), (18, False)):
+        fuller, emptier = (world.of(engine, 1, left, blocks=20).room for engine in (world.a, world.b))
+        assert (fuller > emptier) is worth
 
 
 def test_an_engine_that_came_back_empty_is_not_worth_a_long_wait() -> None:

@@ -41,13 +41,18 @@ def test_the_whole_fleets_memory_is_used_and_conversations_stay(name: str, in_fl
     assert summary.moved < 0.05
 
 
-@pytest.mark.parametrize(("gateways", "apart"), [(1, 0.0), (4, 0.001)])
-def test_a_thousand_users_of_one_system_prompt_spread_over_an_idle_fleet(apart: float, gateways: int) -> None:
+@pytest.mark.parametrize(
+    ("gateways", "together", "apart"),
+    [(1, 1000, 0.0), (4, 1, 0.001), (1, 1, 1.0), (1, 8, 1.0), (2, 1, 1.0), (2, 64, 2.0)],
+)
+def test_a_thousand_users_of_one_system_prompt_spread_over_an_idle_fleet(
+    together: int, apart: float, gateways: int
+) -> None:
     random = Random(1)
     system = random.choices(range(1000, 90_000), k=256)
     asks = [
-        Ask(number * apart, [*system, *random.choices(range(1000, 90_000), k=random.randint(10, 60))], [7] * 20, number)
-        for number in range(1000)
+        Ask(at * apart, [*system, *random.choices(range(1000, 90_000), k=random.randint(10, 60))], [7] * 20, number)
+        for number, at in enumerate(number // together for number in range(1000))
     ]
     profile = PROFILES["qwen3-32b-h100"]
     sites = [Site(H100, H100.l0_tokens // 16, 16, model=MODEL) for _ in range(4)]
