@@ -52,7 +52,7 @@ class Ledger:
         self.stored_in_storage = 0
         """blocks announced in tier STORAGE so far; they change nothing here"""
         self.unplaced = 0
-        """blocks announced so far whose tokens don't fit their hashes; they change nothing here"""
+        """blocks announced so far whose tokens or extras don't fit their hashes; they change nothing here"""
 
     @property
     def block_size(self) -> int | None:
@@ -200,9 +200,8 @@ class Ledger:
     def _fits(self, event: BlockStored, changes: list[Change]) -> bool:
         """Whether the event's tokens are blocks of this engine. Learns their size; adds to `changes` if that is new."""
         size, group = event.block_size, event.group
-        if len(event.tokens) != len(event.hashes) * size or (
-            self._block_size not in (None, size) and not self._holdings.judges(group)
-        ):
+        fits = len(event.tokens) == len(event.hashes) * size and len(event.extras) in (0, len(event.hashes))
+        if not fits or (self._block_size not in (None, size) and not self._holdings.judges(group)):
             self._groups.unplaced.add(group)
             self.unplaced += len(event.hashes)
             return False

@@ -192,6 +192,14 @@ def test_a_group_whose_tokens_do_not_fit_its_hashes_cannot_be_judged() -> None:
     assert (ledger.unjudged_groups, ledger.unplaced, ledger.block_size) == (frozenset({0}), 2, None)
 
 
+def test_blocks_of_which_some_lack_their_extras_cannot_be_told_from_others() -> None:
+    ledger = Ledger(SECRET, MODEL)
+    assert booked(store(0, 1), store(1, 3, extras=[BlockExtras(digest=b"image")]), ledger=ledger) == [
+        Put(GPU, NAMES[:1])
+    ]
+    assert (ledger.unjudged_groups, ledger.unplaced) == (frozenset({0}), 2)
+
+
 def test_a_block_counts_while_all_full_attention_groups_hold_it() -> None:
     assert booked(store(0, 2), store(0, 2, group=1), remove(1, 2), remove(1, 2, group=1), remove(0, 1, group=1)) == [
         Put(GPU, NAMES[:2]),
