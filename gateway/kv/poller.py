@@ -22,6 +22,8 @@ BELL = "inproc://bell"
 _TURN = 256
 """messages read from one socket before the others have their turn"""
 _TICK_MS = 100
+_TRIES = 20
+"""to take a port, one each tick, until that is an error"""
 
 
 class Poller:
@@ -46,7 +48,7 @@ class Poller:
         self._streams: dict[EngineId, Stream] = {}
         self._listeners: dict[EngineId, Listener] = {}
         self._replays: dict[EngineId, zmq.Socket[bytes]] = {}
-        self._bind_later: dict[EngineId, Subscription] = {}
+        self._bind_later: dict[EngineId, tuple[Subscription, int]] = {}
         self._moved: set[Stream] = set()
         self._running = True
 
@@ -75,8 +77,8 @@ class Poller:
         for stream in self._streams.values():
             self._do(stream, stream.tick, now)
         late, self._bind_later = self._bind_later, {}
-        for subscription in late.values():
-            self._join(subscription)
+        for subscription, tries in late.values():
+            self._join(subscription, tries + 1)
 
     def _obey(self, bell: zmq.Socket[bytes]) -> None:
         bell.recv()
@@ -102,7 +104,7 @@ class Poller:
                 case Stop():
                     self._running = False
 
-    def _join(self, subscription: Subscription) -> None:
+    def _join(self, subscription: Subscription, tries: int = 0) -> None:
         stream = Stream(subscription, self._context, self._secret)
         listener = self._shared(subscription.endpoint)
         try:
@@ -113,8 +115,8 @@ class Poller:
         except zmq.ZMQError as exc:
             if exc.errno == zmq.EADDRINUSE:
                 # Most likely ours: a socket gives its port back some time after it was closed.
-                self._bind_later[subscription.engine] = subscription
-            else:
+                self._bind_later[subscription.engine] = subscription, tries
+            if exc.errno != zmq.EADDRINUSE or tries == _TRIES:
                 _log.error("no KV events of %s: %s: %s", subscription.engine, subscription.endpoint, exc)
             return
         if not listener.attach(stream):

@@ -1,5 +1,6 @@
 """Engines that come, go, restart, and connect to us."""
 
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -99,3 +100,20 @@ async def test_an_address_that_makes_no_sense_is_reported_and_stops_nobody(
     publisher.publish(stored(10))
     await until(receiver.holds(10))
     assert "tcp://nowhere" in caplog.text
+
+
+async def test_a_port_that_somebody_else_has_is_reported_and_taken_once_it_is_free(
+    subscriber: Subscriber,
+    make_publisher: Callable[..., Publisher],
+    receiver: Receiver,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    port = free_port()
+    publisher = make_publisher(dial=f"tcp://127.0.0.1:{port}")
+    publisher.endpoint = f"tcp://*:{port}"
+    with socket.create_server(("", port)):
+        subscriber.subscribe(Subscription(ENGINE, 1, publisher.endpoint, None, publisher.topic, "m"))
+        await until(lambda: publisher.endpoint in caplog.text)
+    await until(lambda: publisher.subscribers() == 1)
+    publisher.publish(stored(10))
+    await until(receiver.holds(10))
