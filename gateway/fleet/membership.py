@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import Protocol
 
+import msgspec
+
 from gateway.fleet.auditor import Auditor
 from gateway.kv.sources import Source
 from gateway.kv.stream import Subscription
@@ -160,8 +162,11 @@ class Membership:
             self._fleet.learn_block_size(id, update.block_size)
         engine.looks_ahead = engine.looks_ahead or update.looks_ahead
         engine.windowed = engine.windowed or bool(update.windowed_groups)
+        if update.windowed_groups and engine.recomputed_blocks:
+            unjudged = update.unjudged_groups | update.windowed_groups
+            update = msgspec.structs.replace(update, unjudged_groups=unjudged)
         self._updates[id] = update
-        if update.unjudged_groups or (update.windowed_groups and engine.recomputed_blocks):
+        if update.unjudged_groups:
             # They can shorten a hit to nothing, so what the index says would be too much.
             self._fleet.unjudged.add(id)
             self._index.forget(id)

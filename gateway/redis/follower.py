@@ -80,9 +80,11 @@ class Follower:
         if owned is None or owned.number != update.generation:
             return
         owned.caught_up |= update.settled
-        self._parts.deliver(msgspec.structs.replace(update, generation=self.stream.generation))
-        if update.unjudged_groups or update.windowed_groups:
-            # A hybrid model's groups hold sparsely what a bitmap says to be whole.
+        # A hybrid model's groups hold sparsely what a bitmap says to be whole.
+        unjudged = update.unjudged_groups | update.windowed_groups
+        update = msgspec.structs.replace(update, generation=self.stream.generation, unjudged_groups=unjudged)
+        self._parts.deliver(update)
+        if unjudged:
             changes = [] if owned.unjudged and not owned.writer.needs_whole else [Wipe(None)]
             update = msgspec.structs.replace(update, changes=changes, entries=None, position=None)
             owned.unjudged = True

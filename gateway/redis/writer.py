@@ -51,7 +51,7 @@ class Writer:
                 return
             self.needs_whole = False
         batch = self._batch = self._batch or Batch()
-        batch.unjudged = bool(update.unjudged_groups or update.windowed_groups)
+        batch.unjudged = bool(update.unjudged_groups)
         batch.add(update.changes, update.entries, update.position, self._remaining)
         if len(batch) > _ROOM:
             self._forget()

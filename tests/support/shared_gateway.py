@@ -27,7 +27,7 @@ PATIENCE = 20.0
 
 @dataclass
 class SharedGateway:
-    """parts: of one process. local: what it knows by itself. updates: taken in so far."""
+    """parts: of one process. local: what it knows by itself. updates: taken in so far; unjudged: groups by the last."""
 
     parts: RedisParts
     local: PrefixIndex
@@ -35,6 +35,7 @@ class SharedGateway:
     registry: CollectorRegistry
     fleet: Fleet
     updates: int = 0
+    unjudged: frozenset[int] = frozenset()
 
     def follow(self, engine: EngineId, publisher: Publisher) -> None:
         """As a member of the fleet."""
@@ -56,6 +57,7 @@ class SharedGateway:
 
     def deliver(self, update: Update) -> None:
         self.updates += 1
+        self.unjudged = update.unjudged_groups
         self.local.apply(update.engine, update.changes)
 
 

@@ -109,6 +109,16 @@ async def test_an_engine_that_looks_ahead_computes_a_block_of_each_hit_again(wor
     assert engine.recomputed_blocks == 1
 
 
+async def test_a_hybrid_engine_that_looks_ahead_is_not_matched_and_counts_as_not_judged(world: World) -> None:
+    world.membership.join(replica(), SOURCES)
+    hybrid = msgspec.structs.replace(update(1, [Put(Tier.GPU, CHAIN)]), windowed_groups=frozenset({1}))
+    world.membership.take_in(hybrid)
+    assert [stream.unjudged_groups for stream in world.membership.streams()] == [frozenset()]
+    world.membership.take_in(msgspec.structs.replace(hybrid, looks_ahead=True))
+    assert world.index.match(CHAIN) == {}
+    assert [stream.unjudged_groups for stream in world.membership.streams()] == [{1}]
+
+
 async def test_host_memory_says_nothing_of_credits(world: World) -> None:
     world.membership.join(replica(), SOURCES)
     world.fresh.credit(A, CHAIN)

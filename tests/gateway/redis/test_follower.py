@@ -35,6 +35,7 @@ async def test_that_an_engine_cannot_be_judged_is_told_again_to_a_redis_that_com
         one.follow(A, publisher)
         publisher.publish(stored(TEXT), {**stored(TEXT), **window})
         await becomes(told, True)
+        assert one.unjudged == {1}, "one that can be judged in memory is not in the shared index"
         server.kill()
         publisher.publish(removed(TEXT))
         await becomes(up, False)
