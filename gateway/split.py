@@ -31,9 +31,12 @@ class LossSplit:
         decision, usage = record.decision, record.usage
         if usage is None or usage.cached_tokens is None or decision.cached_tokens is None or not record.single:
             return
-        reachable = max(candidate.held for candidate in decision.candidates)
+        delivered = usage.cached_tokens
+        # What an engine found was there, whether or not its events had come.
+        chosen = max(decision.cached_tokens, delivered)
+        reachable = max(chosen, *(candidate.held for candidate in decision.candidates))
         # An engine's own copy may be older than what this gateway has seen.
         reusable = max(decision.reusable_tokens, reachable)
-        counts = (usage.prompt_tokens, reusable, reachable, decision.cached_tokens, usage.cached_tokens)
+        counts = (usage.prompt_tokens, reusable, reachable, chosen, delivered)
         for series, count in zip(self._series(record.model, decision.policy), counts, strict=True):
             series.inc(count)

@@ -25,5 +25,9 @@ def test_what_a_replica_holds_can_be_reused_though_this_gateway_never_saw_it() -
     assert split(delivered=32, reusable=0)["reusable"] == 64
 
 
+def test_what_an_engine_finds_was_there_though_its_events_had_not_come() -> None:
+    assert split(delivered=96) == {"prompt": 100, "reusable": 96, "reachable": 96, "chosen": 96, "delivered": 96}
+
+
 def test_an_answer_that_does_not_report_cached_tokens_is_in_no_stage() -> None:
     assert set(split(delivered=None).values()) == {None}
