@@ -21,8 +21,8 @@ length. Where the emptiest is full, too, nothing is gained by it: what is pushed
 TOLERATED = 0.02
 """Share of a cache by which it may be fuller than the emptiest at no cost.
 
-Where no conversation would be torn apart, not more than counts anyway (`FULLER`): of a large cache it is hundreds of
-short prompts, and all who share a beginning would go to one engine until so many had come.
+Where no conversation would be torn apart and no queue spreads the work, not more than counts anyway (`FULLER`): of a
+large cache it is hundreds of short prompts, and all who share a beginning would go to one engine until so many had come.
 """
 FULLER = 2.0
 """Lengths of the prompt up to which it counts how much fuller a cache is than the emptiest.
@@ -98,7 +98,7 @@ class Stakes:
                 held, _, wanted_at_end = cache
                 pushed_out = new_blocks + held - capacity
                 tolerated, enough = TOLERATED * capacity, FULLER * blocks
-                if enough < tolerated and not goes_on:
+                if enough < tolerated and not goes_on and mean_queue < QUEUED:
                     tolerated = enough
                 fuller = (share - emptiest) * capacity - tolerated
                 surplus = new_blocks + (fuller if fuller < enough else enough)
