@@ -22,7 +22,7 @@ TOLERATED = 0.02
 """Share of a cache by which it may be fuller than the emptiest at no cost.
 
 Where no conversation would be torn apart and no queue spreads the work, not more than counts anyway (`FULLER`): of a
-large cache it is hundreds of short prompts, and all who share a beginning would go to one engine until so many had come.
+large cache it is hundreds of short prompts, and all who share a beginning would go to one engine until so many came.
 """
 FULLER = 2.0
 """Lengths of the prompt up to which it counts how much fuller a cache is than the emptiest.
