@@ -39,6 +39,12 @@ class Compare:
             "--families", action="store_true", help="of a trace, whole families of prompts instead of a stretch of time"
         )
         add(
+            "--sessions",
+            type=positive,
+            metavar="N",
+            help="of a trace of closed loops, how many are under way at a time (default: all begin together)",
+        )
+        add(
             "--peer",
             action="append",
             default=[],

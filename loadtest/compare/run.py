@@ -80,7 +80,8 @@ def _slices(args: argparse.Namespace, fleet: Fleet) -> list[Slice]:
     if args.trace is None:
         parts = [fitting(generate(args.workload, Mix(requests=requests), seed), fleet) for seed in range(seeds)]
     else:
-        trace = fitting(load(args.trace), fleet)
+        recorded = load(args.trace)
+        trace = fitting(recorded.staggered(args.sessions) if args.sessions else recorded, fleet)
         # A few requests in a row share next to nothing; a few prompts with all that share them do.
         parts = families(trace, seeds, requests) if args.quick or args.families else windows(trace, seeds, requests)
     return slices(_filled(parts), fleet, loads, WARM_UP)

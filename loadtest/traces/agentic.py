@@ -32,10 +32,10 @@ class _Session(msgspec.Struct, gc=False):
     requests: list[_Call]
 
 
-def load(path: Path, every: float = 0.0, sessions: int | None = None) -> Trace:
+def load(path: Path, sessions: int | None = None) -> Trace:
     """Requests in order of arrival. Those without output get one token of it.
 
-    every: seconds between the starts of two sessions; the recording tells only what is within a session.
+    All sessions begin together: the recording tells only what is within a session.
     sessions: only the first so many; None for all.
     Raises OSError or TraceError.
     """
@@ -53,14 +53,14 @@ def load(path: Path, every: float = 0.0, sessions: int | None = None) -> Trace:
             block_size = session.block_size
             calls = [call for call in session.requests if call.rle is not None]
             for turn, call in enumerate(calls):
-                request = _request(call, number * _IDS_PER_SESSION, number * every)
+                request = _request(call, number * _IDS_PER_SESSION)
                 timed.append((request.arrival, number, turn, request))
     return Trace(path.name, block_size, _linked(timed))
 
 
-def _request(call: _Call, ids: int, begins: float) -> TraceRequest:
+def _request(call: _Call, ids: int) -> TraceRequest:
     blocks = Runs([range(ids + first, ids + first + count) for first, count in call.rle or ()])
-    return TraceRequest(begins + call.t, call.input, max(1, call.out), blocks, pause=call.think or 0.0)
+    return TraceRequest(call.t, call.input, max(1, call.out), blocks, pause=call.think or 0.0)
 
 
 def _linked(timed: list[tuple[float, int, int, TraceRequest]]) -> list[TraceRequest]:

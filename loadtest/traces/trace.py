@@ -129,6 +129,31 @@ class Trace:
         numbered = enumerate(self.requests)
         return self._of([at for at, one in numbered if one.prompt_tokens + one.output_tokens <= tokens])
 
+    def staggered(self, at_once: int) -> "Trace":
+        """Its closed loops begun one after the other, so that `at_once` of them are under way on average.
+
+        For traces that do not tell when each began. Only the time in which so many are under way: before, loops have
+        yet to begin, and behind it the longest are left alone. Raises TraceError if that is none of it.
+        """
+        loop: list[int] = []
+        first: dict[int, float] = {}
+        last: dict[int, float] = {}
+        for at, one in enumerate(self.requests):
+            loop.append(at if one.follows is None else loop[one.follows])
+            first.setdefault(loop[at], one.arrival)
+            last[loop[at]] = one.arrival
+        mean = sum(last[one] - first[one] for one in first) / max(1, len(first))
+        delay = {one: number * mean / at_once - first[one] for number, one in enumerate(first)}
+        arrivals = [one.arrival + delay[loop[at]] for at, one in enumerate(self.requests)]
+        positions = sorted(range(len(arrivals)), key=arrivals.__getitem__)
+        shifted = replace(
+            self, requests=[replace(one, arrival=at) for one, at in zip(self.requests, arrivals, strict=True)]
+        )
+        steady = [at for at in positions if mean <= arrivals[at] <= (len(first) - 1) * mean / at_once]
+        if len(first) <= at_once or not steady:
+            raise TraceError(f"{self.name}: {len(first)} sessions are too few to have {at_once} under way for long")
+        return shifted._of(steady)
+
     def compressed(self, factor: float) -> "Trace":
         """Arrivals and pauses `factor` times as dense."""
         return replace(

@@ -24,8 +24,8 @@ def write(folder: Path, text: str) -> Path:
 
 def test_a_session_is_a_closed_loop_and_its_ids_are_its_own(tmp_path: Path) -> None:
     one = session(call(0, 130, [[1, 2]]), call(10, 200, [[1, 2], [9, 1]], think=3.5))
-    trace = load(write(tmp_path, one + one), every=4)
-    assert [request.arrival for request in trace.requests] == [0, 4, 10, 14]
+    trace = load(write(tmp_path, one + one))
+    assert [request.arrival for request in trace.requests] == [0, 0, 10, 10]
     assert [request.follows for request in trace.requests] == [None, None, 0, 1]
     assert [request.pause for request in trace.requests] == [0, 0, 3.5, 3.5]
     first, other, second, _ = (list(request.blocks) for request in trace.requests)

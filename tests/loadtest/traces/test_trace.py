@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loadtest.traces.trace import Runs, Trace, TraceRequest
+from loadtest.traces.trace import Runs, Trace, TraceError, TraceRequest
 
 TRACE = Trace(
     "made",
@@ -46,3 +46,31 @@ def test_compression_moves_arrivals_and_pauses_together() -> None:
     fast = TRACE.compressed(2)
     assert fast.seconds == TRACE.seconds / 2
     assert [request.pause for request in fast.requests] == [0, 0, 0.5, 1.0]
+
+
+def test_loops_that_all_begin_together_can_be_begun_one_after_the_other() -> None:
+    loops = 6
+    together = Trace(
+        "made",
+        4,
+        [TraceRequest(0, 8, 2, [loop]) for loop in range(loops)]
+        + [TraceRequest(10, 8, 2, [loop], follows=loop, pause=1.0) for loop in range(loops)]
+        + [TraceRequest(20, 8, 2, [loop], follows=loops + loop, pause=1.0) for loop in range(loops)],
+    )
+    steady = together.staggered(2)  # one every 10 seconds, from when there are two until the last begins
+    assert [request.arrival for request in steady.requests] == [*[0.0] * 3, *[10.0] * 3, *[20.0] * 3, *[30.0] * 3]
+    for begins in range(4):
+        now = steady.requests[3 * begins : 3 * begins + 3]
+        assert sorted(request.blocks[0] for request in now) == [begins, begins + 1, begins + 2]
+    for request in steady.requests:
+        if request.follows is not None:
+            before = steady.requests[request.follows]
+            assert (before.blocks, before.arrival) == (request.blocks, request.arrival - 10)
+    # Two were under way when it begins, and the last four begin in it.
+    assert sum(request.follows is None for request in steady.requests) == 6
+
+
+@pytest.mark.parametrize("at_once", [2, 5])
+def test_too_few_loops_to_have_so_many_under_way_are_refused(at_once: int) -> None:
+    with pytest.raises(TraceError, match=f"made: 2 sessions are too few to have {at_once}"):
+        TRACE.staggered(at_once)
