@@ -79,10 +79,10 @@ _TIMES = Times()
 def unanswered(
     at: float, id: str, model: str, tenant: str, path: str, how: str, status: int, duration: float, reason: str
 ) -> bytes:
-    """The line of a request that the gateway refused, or whose client left before a replica answered.
+    """The line of a request that the gateway refused or answered itself, or whose client left before a replica did.
 
     at: seconds since the epoch. how: the metric's `outcome`. status: 0 where nobody was there to get one.
-    reason: what it was refused for, in one word.
+    reason: what it was refused for, or why no replica was asked.
     """
     return msgspec.json.encode(
         LogLine(

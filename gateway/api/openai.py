@@ -116,7 +116,7 @@ class OpenAI:
         request.tenant = tenant.name
         if path == "/v1/models" and method == "GET":
             _answer(client, models(self._fleet, self._aliases, tenant), request.id)
-            request.end(200)
+            self._unanswered(request, "complete", 200, "answered by the gateway")
             return
         check(method, path)
         kept = path.startswith(STORED + "/")

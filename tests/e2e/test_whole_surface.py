@@ -141,6 +141,8 @@ async def test_each_request_has_one_line_in_the_log_however_it_ended(
             await here.client.post(here.url + path, json=body, headers=sent)
 
         await ask("answered")
+        listed = {"authorization": "Bearer key", "x-request-id": "listed"}
+        await here.client.get(here.url + "/v1/models", headers=listed)
         await ask("nobody's", key="other")
         await ask("nowhere", path="/v1/nowhere?key=secret")
         await ask("broken", "die before headers")
@@ -152,6 +154,7 @@ async def test_each_request_has_one_line_in_the_log_however_it_ended(
     lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
     assert [[line[name] for name in ("id", "tenant", "path", "outcome", "status", "reason")] for line in lines] == [
         ["answered", "a", CHAT, "complete", 200, lines[0]["reason"]],
+        ["listed", "a", "/v1/models", "complete", 200, "answered by the gateway"],
         ["nobody's", "", CHAT, "refused", 401, "Unauthorized"],
         ["nowhere", "a", "/v1/nowhere", "refused", 404, "UnknownPath"],
         ["broken", "a", CHAT, "refused", 502, "UpstreamBroken"],
