@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 _REREAD_MS = 5000
 """milliseconds after which the configuration is compared with the file whether or not a change was told of"""
 
+Contents = Mapping[Path, bytes | None]
+"""of files, as they were when they were read"""
+
 
 def serve(config: Config, path: Path | None, complete: Callable[[Config], Config], worker: int | None = None) -> int:
     """Serve until SIGTERM or SIGINT.
@@ -40,7 +43,7 @@ def serve(config: Config, path: Path | None, complete: Callable[[Config], Config
     config = own(config)
     beside: list[Beside] = [settle_memory]
     if path is not None:
-        beside.append(partial(follow, path, _content(path), lambda fresh: own(complete(fresh))))
+        beside.append(partial(follow, path, config, _contents(path, config), lambda fresh: own(complete(fresh))))
     listen, sockets = config.listen, None
     if worker is not None:
         try:
@@ -64,15 +67,18 @@ async def settle_memory(gateway: Gateway) -> None:
     settle()
 
 
-async def follow(path: Path, known: bytes | None, complete: Callable[[Config], Config], gateway: Gateway) -> None:
+async def follow(
+    path: Path, config: Config, known: Contents, complete: Callable[[Config], Config], gateway: Gateway
+) -> None:
     """Give the gateway the file's settings whenever they change; those that can't be used are refused.
 
-    known: what was in the file when it was read last: it may have changed while the gateway started.
+    config: the settings that the gateway has. known: what was in the file, and in those that it names, when they were
+    read last: that may have changed while the gateway started.
     """
     hangup = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGHUP, hangup.set)
-    changes = asyncio.create_task(_watch(path, known, hangup))
+    changes = asyncio.create_task(_watch(path.parent, lambda: _contents(path, config), known, hangup))
     try:
         while True:
             await hangup.wait()
@@ -89,20 +95,26 @@ async def follow(path: Path, known: bytes | None, complete: Callable[[Config], C
         loop.remove_signal_handler(signal.SIGHUP)
 
 
-async def _watch(path: Path, known: bytes | None, changed: asyncio.Event) -> None:
+async def _watch(folder: Path, read: Callable[[], Contents], known: Contents, changed: asyncio.Event) -> None:
     # The folder, because editors and Kubernetes put a new file in the old one's place; so other files, such as a log,
-    # are noticed too. Now and then anyway: not every volume tells of changes, nor does a folder that a link leads to.
-    changes = awatch(path.parent, recursive=False, rust_timeout=_REREAD_MS, yield_on_timeout=True)
+    # are noticed too. Now and then anyway: not every volume tells of changes, nor does a folder that a link leads to,
+    # and a file that is named may be anywhere.
+    changes = awatch(folder, recursive=False, rust_timeout=_REREAD_MS, yield_on_timeout=True)
     while True:
-        content = _content(path)
-        if content != known:
-            known = content
+        contents = read()
+        if contents != known:
+            known = contents
             changed.set()
         await anext(changes)
 
 
+def _contents(path: Path, config: Config) -> Contents:
+    """Of the file and of the keys that it names. None where one can't be read; whoever reads it next says why."""
+    keys = config.admission.keys_file if config.admission else None
+    return {file: _content(file) for file in (path, keys) if file is not None}
+
+
 def _content(path: Path) -> bytes | None:
-    """None where it can't be read; whoever reads it next says why."""
     try:
         return path.read_bytes()
     except OSError:

@@ -42,7 +42,7 @@ class AdmissionConfig(Section):
 
     keys: tuple[KeyConfig, ...] = ()
     keys_file: Path | None = None
-    """a YAML list of further keys, of the same form"""
+    """a YAML list of further keys, of the same form; read again when it changes"""
     max_in_flight: Annotated[int, Field(gt=0)] | None = None
     """requests at once, of everybody, in each gateway; absent: no limit"""
     queue: Annotated[int, Field(ge=0)] = 100

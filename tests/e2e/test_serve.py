@@ -1,8 +1,10 @@
 """`kvgate serve` as an operator runs it."""
 
 import asyncio
+import json
 import signal
 import sys
+from hashlib import sha256
 from pathlib import Path
 
 import httpx
@@ -12,6 +14,7 @@ from fake_replica import FakeReplica, fake_replica
 from gateway_here import gateway_here, until
 from processes import Running, eventually, free_port, gateway_process, process
 
+from gateway.config import Config
 from gateway.serve import follow
 
 BODY = {"model": "fake", "messages": []}
@@ -85,7 +88,8 @@ async def test_a_file_that_has_changed_while_the_gateway_started_is_read_again(
     file = tmp_path / "gateway.yaml"
     file.write_text("policy: session")
     async with gateway_here({}, joined=0) as here:
-        following = asyncio.create_task(follow(file, b"policy: round-robin", lambda config: config, here.gateway))
+        known = {file: b"policy: round-robin"}
+        following = asyncio.create_task(follow(file, Config(), known, lambda config: config, here.gateway))
         await until(lambda: "configuration read again: policy session" in caplog.text, "the file was read again")
         following.cancel()
 
@@ -99,6 +103,33 @@ async def test_a_hang_up_signal_reads_the_file_again(tmp_path: Path) -> None:
 
         await eventually(read_again, "the file was read again")
         assert await policy_of(gateway.url) == "kv-aware"
+
+
+async def test_a_key_that_is_taken_out_of_its_file_counts_no_more(tmp_path: Path) -> None:
+    folder = tmp_path / "a-secret"
+    folder.mkdir()
+    keys, fewer = folder / "keys.yaml", folder / "fewer.yaml"
+    both = [{"name": key, "sha256": sha256(key.encode()).hexdigest()} for key in ("a", "b")]
+    keys.write_text(json.dumps(both))
+    fewer.write_text(json.dumps(both[:1]))
+    async with (
+        fake_replica() as fake,
+        gateway_process({"replicas": [{"url": fake.url}], "admission": {"keys_file": str(keys)}}, tmp_path) as gateway,
+        httpx.AsyncClient() as client,
+    ):
+
+        async def status(key: str) -> int:
+            headers = {"authorization": f"Bearer {key}"}
+            return (await client.get(gateway.url + "/v1/models", headers=headers)).status_code
+
+        assert [await status("a"), await status("b")] == [200, 200]
+        fewer.replace(keys)
+
+        async def taken_out() -> bool:
+            return await status("b") == 401
+
+        await eventually(taken_out, "the key is refused")
+        assert await status("a") == 200
 
 
 async def test_replicas_come_and_go_with_the_file(tmp_path: Path) -> None:
