@@ -73,20 +73,17 @@ class LogLines:
             take(record, encoded)
 
 
-_TIMES = Times()
-
-
 def unanswered(
-    at: float, id: str, model: str, tenant: str, path: str, how: str, status: int, duration: float, reason: str
+    at: str, id: str, model: str, tenant: str, path: str, how: str, status: int, duration: float, reason: str
 ) -> bytes:
     """The line of a request that the gateway refused or answered itself, or whose client left before a replica did.
 
-    at: seconds since the epoch. how: the metric's `outcome`. status: 0 where nobody was there to get one.
+    at: by `Times`. how: the metric's `outcome`. status: 0 where nobody was there to get one.
     reason: what it was refused for, or why no replica was asked.
     """
     return msgspec.json.encode(
         LogLine(
-            _TIMES.text(at), "INFO", "kvgate.request", id, model, tenant, path, "", 0, "", how, status,
+            at, "INFO", "kvgate.request", id, model, tenant, path, "", 0, "", how, status,
             None, None, None, None, 0.0, None, None, round(duration, 6), reason,
         )
     )  # fmt: skip

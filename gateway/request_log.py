@@ -8,6 +8,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from gateway.log import Times
 from gateway.log_line import Taker, read, unanswered
 from gateway.relay.record import Record
 
@@ -25,6 +26,7 @@ class RequestLog:
         self._stream = stream
         self._plain = form != "json"
         self._held: list[bytes] = []
+        self._times = Times()
         logged = logging.getLogger("kvgate.request").isEnabledFor(logging.INFO)
         self.takers: Sequence[Taker] = [self.write] if logged else []
         """for `LogLines`: none where the log leaves out what is INFO"""
@@ -34,7 +36,8 @@ class RequestLog:
     ) -> None:
         """Add the line of a request that no replica's answer came back for. For the arguments see `log_line`."""
         if self.takers:
-            self.write(None, unanswered(time.time(), id, model, tenant, path, how, status, duration, reason))
+            at = self._times.text(time.time())
+            self.write(None, unanswered(at, id, model, tenant, path, how, status, duration, reason))
 
     def write(self, record: Record | None, line: bytes) -> None:
         """Add a request's line."""
