@@ -40,7 +40,6 @@ class Connections(Collector):
     def opened(self, address: bytes) -> bool:
         """A connection was made. Returns whether it may stay; if not it does not count as open."""
         if self._per_address is not None and self._open[address] >= self._per_address:
-            self.refused("per_address")
             return False
         self._open[address] += 1
         return True

@@ -55,7 +55,7 @@ class Exchange:
     ) -> None:
         """target: of the request line. headers: names in lower case.
 
-        Raises ValueError for a path not ASCII, for two hosts, and for a transfer coding other than chunked.
+        Raises ValueError for a path not ASCII, for no host or two, and for a transfer coding other than chunked.
         """
         self.method = method.decode("ascii")
         self.target = target if target.startswith(b"/") else origin_form(target)
@@ -64,11 +64,12 @@ class Exchange:
         self.version = version
         self.headers = headers
         self.fields: Mapping[bytes, bytes] = dict(reversed(headers))
+        if b"host" not in self.fields and version != "1.0":
+            raise ValueError("no host")
         if len(self.fields) < len(headers) and [name for name, _ in headers].count(b"host") > 1:
             raise ValueError("two hosts")
-        if (
-            self.fields.get(b"transfer-encoding", b"chunked").lower() != b"chunked"
-        ):  # it would go on as if it were plain
+        # Of another one only the chunks would be taken off, and the rest go on as if it were plain.
+        if self.fields.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
             raise ValueError("a transfer coding that is not read")
         self.task: asyncio.Task[None] | None = None
         self.keep_alive = keep_alive

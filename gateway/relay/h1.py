@@ -9,7 +9,7 @@ import httptools
 
 from gateway.errors import UpstreamBroken, UpstreamTimeout, UpstreamUnreachable
 from gateway.relay.flow import Flow
-from gateway.relay.headers import ends_with_connection
+from gateway.relay.headers import ends_with_connection, in_chunks_at_most
 from gateway.relay.limits import Limits
 from gateway.relay.timer import Deadline
 from gateway.relay.upload import Upload
@@ -237,7 +237,7 @@ class Connection(Flow):
             raise ValueError("an upgrade nobody asked for")
         if status < 200:
             return
-        self._response.status, self._response.headers = status, headers
+        self._response.status, self._response.headers = status, in_chunks_at_most(headers)
         if self._bodiless:
             self._response.ended = True  # the parser would wait for the body, so this connection is not kept
 

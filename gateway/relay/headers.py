@@ -93,6 +93,18 @@ def header(headers: RawHeaders, name: bytes) -> bytes:
     return b""
 
 
+def in_chunks_at_most(headers: RawHeaders) -> RawHeaders:
+    """An answer's `headers`, if its body comes plain or in chunks. Raises ValueError for any other transfer coding.
+
+    Of another one only the chunks would be taken off, and the rest go on as if it were plain.
+    """
+    # The length first: to lower all names takes twice as long.
+    codings = [value for name, value in headers if len(name) == 17 and name.lower() == b"transfer-encoding"]
+    if codings and (len(codings) > 1 or codings[0].lower() != b"chunked"):
+        raise ValueError("a transfer coding that is not read")
+    return headers
+
+
 def ends_with_connection(headers: RawHeaders) -> bool:
     """Whether an answer's body is neither chunked nor of a known length (RFC 9112 6.3)."""
     for name, value in headers:

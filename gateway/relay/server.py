@@ -15,6 +15,7 @@ from gateway.relay.connections import Connections
 from gateway.relay.exchange import Exchange
 from gateway.relay.flow import Flow, dropped
 from gateway.relay.patience import Patience
+from gateway.relay.status import whole_answer
 
 
 class ServerProtocol(Flow):
@@ -68,7 +69,7 @@ class ServerProtocol(Flow):
         self.peer = peer_of(scope)
         self._may_stay = self._connections.opened(self.peer[0])
         if not self._may_stay:
-            self._refuse(b"429 Too Many Requests", None)
+            self._refuse(429, "Too many connections from one address.", "per_address")
             return
         self._answer = answerer(self._app, scope, self._app_state)
         self._patience.for_the_first()
@@ -82,11 +83,11 @@ class ServerProtocol(Flow):
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as exc:
             self._leave_parser(data[exc.args[0] :])
-        except httptools.HttpParserError:
-            self._refuse(b"400 Bad Request", "malformed")
+        except httptools.HttpParserError as exc:
+            self._refuse(400, f"The request can't be read: {exc.__context__ or exc}.", "malformed")
         else:
             if self._between > Connections.HEAD_BYTES:
-                self._refuse(b"431 Request Header Fields Too Large", "head_size")
+                self._refuse(431, "The request's head is over the limit.", "head_size")
             elif self._in_head:
                 self._patience.for_a_head()
             elif self._reading is not None and not self._reading.body_ended:
@@ -191,10 +192,9 @@ class ServerProtocol(Flow):
             self._paused = True
             self._transport.pause_reading()
 
-    def _refuse(self, status: bytes, reason: str | None) -> None:
+    def _refuse(self, status: int, message: str, reason: str) -> None:
         """What came is no request: read no more, and say so if nothing else is being said."""
-        if reason is not None:
-            self._connections.refused(reason)
+        self._connections.refused(reason)
         self._parser = None
         self._queue.clear()
         running, reading = self._running, self._reading
@@ -202,7 +202,7 @@ class ServerProtocol(Flow):
             running.keep_alive = False
             return
         if running is None or not running.started:
-            self.write(b"HTTP/1.1 %b\r\ncontent-length: 0\r\nconnection: close\r\n\r\n" % status)
+            self.write(whole_answer(status, message, "invalid_request_error", reason))
         if running is not None:
             running.disconnect()
         self._close()
@@ -214,7 +214,7 @@ class ServerProtocol(Flow):
         self._reading.keep_alive = False
         fields = self._reading.fields
         if b"transfer-encoding" in fields:
-            self._refuse(b"501 Not Implemented", "malformed")
+            self._refuse(501, "A body in chunks is not read where an upgrade is offered.", "malformed")
             return
         self._unparsed = int(fields.get(b"content-length") or 0)
         self._take_unparsed(rest)
@@ -245,6 +245,6 @@ class ServerProtocol(Flow):
 
     def _expired(self, reason: str | None) -> None:
         if reason is not None:
-            self._refuse(b"408 Request Timeout", reason)
+            self._refuse(408, "The request did not come in time.", reason)
         elif self._running is None:
             self.cut()  # with what it has not taken, if there is anything

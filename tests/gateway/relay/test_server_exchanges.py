@@ -49,7 +49,7 @@ async def test_the_end_of_an_answer_is_no_hang_up(front: Make) -> None:
         gone.append(watch.gone)
 
     made = await front(Direct(work))
-    await made.say(b"GET / HTTP/1.1\r\nconnection: close\r\n\r\n")
+    await made.say(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
     await made.quiet()
     assert gone == [False]
 

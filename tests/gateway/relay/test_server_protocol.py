@@ -47,7 +47,7 @@ async def test_a_body_may_come_in_chunks_with_trailers(front: Make, step: int) -
 
 async def test_an_answer_without_a_length_goes_in_chunks(front: Make) -> None:
     made = await front(chunks)
-    answer = await made.say(b"GET / HTTP/1.1\r\nconnection: close\r\n\r\n")
+    answer = await made.say(b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head == b"HTTP/1.1 200 OK\r\nx-a: 1\r\ntransfer-encoding: chunked\r\nconnection: close"
     assert body == b"2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"

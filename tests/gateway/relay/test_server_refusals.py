@@ -1,6 +1,7 @@
 """The client's side: what is no request, and what is no answer."""
 
 import asyncio
+import json
 import logging
 
 import pytest
@@ -14,20 +15,24 @@ from gateway.relay.connections import Connections
     ("why", "request_"),
     [
         ("not HTTP", b"\x16\x03\x01\x02\x00\x01"),
-        ("no such version", b"GET / HTTP/3.7\r\n\r\n"),
-        ("length and chunks", b"POST / HTTP/1.1\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n"),
-        ("chunks and length", b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n"),
-        ("two lengths", b"POST / HTTP/1.1\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n"),
-        ("a length that is none", b"POST / HTTP/1.1\r\ncontent-length: 0x5\r\n\r\n"),
-        ("chunked not last", b"POST / HTTP/1.1\r\ntransfer-encoding: chunked, gzip\r\n\r\n"),
-        ("a coding before chunked", b"POST / HTTP/1.1\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
+        ("no such version", b"GET / HTTP/3.7\r\nhost: x\r\n\r\n"),
+        ("length and chunks", b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n"),
+        ("chunks and length", b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n"),
+        ("two lengths", b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n"),
+        ("a length that is none", b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 0x5\r\n\r\n"),
+        ("chunked not last", b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked, gzip\r\n\r\n"),
+        ("a coding before chunked", b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
+        ("no host", b"POST / HTTP/1.1\r\ncontent-length: 0\r\n\r\n"),
         ("two hosts", b"GET / HTTP/1.1\r\nhost: a\r\nx-a: 1\r\nHost: b\r\n\r\n"),
-        ("a folded header", b"GET / HTTP/1.1\r\nx-a: 1\r\n 2\r\n\r\n"),
+        ("a folded header", b"GET / HTTP/1.1\r\nhost: x\r\nx-a: 1\r\n 2\r\n\r\n"),
         ("bare line feeds", b"GET / HTTP/1.1\nhost: x\n\n"),
         ("a space before the colon", b"GET / HTTP/1.1\r\ncontent-length : 5\r\n\r\n"),
-        ("a NUL in a header", b"GET / HTTP/1.1\r\nx-a: \0\r\n\r\n"),
-        ("a bad chunk size", b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n5x\r\n"),
-        ("a chunk longer than it says", b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n2\r\nabc\r\n"),
+        ("a NUL in a header", b"GET / HTTP/1.1\r\nhost: x\r\nx-a: \0\r\n\r\n"),
+        ("a bad chunk size", b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n5x\r\n"),
+        (
+            "a chunk longer than it says",
+            b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n2\r\nabc\r\n",
+        ),
     ],
 )
 @pytest.mark.parametrize("step", [0, 1])
@@ -38,14 +43,16 @@ async def test_what_is_no_request_is_refused_and_the_connection_closed(
     answer = await made.say(request_ + GET, step)
     assert answer.startswith(b"HTTP/1.1 400 Bad Request\r\n"), why
     assert answer.count(b"HTTP/1.1") == 1, why
+    error = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
+    assert (set(error), error["code"]) == ({"message", "type", "param", "code"}, "malformed"), why
 
 
 @pytest.mark.parametrize(
     "request_",
     [
-        b"GET / HTTP/1.1\r\n" + b"x-filler: %b\r\n" % (b"y" * 1000) * (2 * Connections.HEAD_BYTES // 1000),
+        b"GET / HTTP/1.1\r\nhost: x\r\n" + b"x-filler: %b\r\n" % (b"y" * 1000) * (2 * Connections.HEAD_BYTES // 1000),
         b"GET /" + b"y" * (Connections.HEAD_BYTES + 100),
-        b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n"
+        b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n"
         + b"x-filler: %b\r\n" % (b"y" * 1000) * (2 * Connections.HEAD_BYTES // 1000),
     ],
     ids=["headers", "target", "trailers"],
@@ -76,7 +83,9 @@ async def test_an_offer_to_upgrade_is_ignored_and_the_body_still_read(front: Mak
 
 
 async def test_an_offer_to_upgrade_without_a_body_is_ignored(front: Make) -> None:
-    answer = await (await front(echo)).say(b"GET / HTTP/1.1\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n")
+    answer = await (await front(echo)).say(
+        b"GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
+    )
     assert answer == b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
