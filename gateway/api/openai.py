@@ -1,6 +1,7 @@
 """What clients call: `/v1/...`, in OpenAI's form."""
 
 import logging
+import re
 from collections.abc import Callable, Mapping
 from random import getrandbits
 
@@ -35,6 +36,8 @@ from routing.policies import Policy, PrefixSource
 logger = logging.getLogger(__name__)
 
 _INCLUDE_USAGE = b'{"include_usage":true}'
+_GIVEN_ID = re.compile(rb"[ -~]{1,128}")
+"""an id of the client's own that is kept: it goes into headers and log lines"""
 _LOGGED_PATH = 256
 """bytes of a path that nobody knows"""
 _NOT_READ = Reading(RouteRequest(None))
@@ -85,8 +88,7 @@ class OpenAI:
 
     async def answer(self, client: Client) -> None:
         """Answer one request."""
-        given_id = client.fields.get(b"x-request-id", b"")
-        request = Asked(client, given_id.decode("latin-1") or f"{getrandbits(128):032x}", self._now())
+        request = Asked(client, _request_id(client), self._now())
         if self._tracer is not None:
             request.trace = self._tracer.begin(client, request.id)
         try:
@@ -201,6 +203,14 @@ class OpenAI:
     def _known(self, model: str | None) -> str:
         """The model's name as a metric label: what clients make up would fill the memory."""
         return model if model is not None and self._fleet.serving(model) else ""
+
+
+def _request_id(client: Client) -> str:
+    """The client's, or one that is made for it."""
+    given = client.fields.get(b"x-request-id")
+    if given is not None and _GIVEN_ID.fullmatch(given):
+        return given.decode("ascii")
+    return f"{getrandbits(128):032x}"
 
 
 def _answer(client: Client, answer: Answer, request_id: str) -> None:

@@ -76,7 +76,7 @@ class Relay:
         self._sent = 0
         self._headers = response_headers(upstream.headers, extra=extra)
         fields = dict(self._headers)
-        kind, plain = fields.get(b"content-type", b""), b"content-encoding" not in fields
+        kind, plain = fields.get(b"content-type", b"").lower(), b"content-encoding" not in fields
         streams = kind.startswith(b"text/event-stream")
         self._tap = StreamTap(hide_usage=hide_usage and plain, on_id=on_id) if streams else None
         if hide_usage and self._tap is not None:

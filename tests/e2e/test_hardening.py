@@ -268,14 +268,17 @@ async def test_no_other_path_of_an_engine_is_reached_by_the_id_of_an_answer(path
 async def test_a_compressed_body_is_decoded_piece_by_piece_and_as_a_whole() -> None:
     body = b'{"model":"fake","messages":[],"x":"%b"}' % random.Random(1).randbytes(200_000).hex().encode()
     packed, bomb = gzip.compress(body), gzip.compress(b" " * 2_000_001)
+    members = gzip.compress(body[:10]) + gzip.compress(b"") + gzip.compress(body[10:])
     async with world(limits={"body_bytes": 2_000_000}) as at:
         for sent, status in (
             (packed, 200), (packed[:-1], 400), (packed + b"x", 400), (packed + packed, 400), (body, 400), (bomb, 413),
+            (members, 200), (members[:-1], 400), (gzip.compress(b" " * 1_000_001) * 2, 413),
+            (gzip.compress(b"") * 2000 + packed, 400),
         ):  # fmt: skip
             headers = {"content-encoding": "gzip"}
             answer = await at.here.client.post(at.here.url + CHAT.decode(), content=sent, headers=headers)
             assert (len(sent), answer.status_code) == (len(sent), status)
-        assert at.fake.raw == [packed]
+        assert at.fake.raw == [packed, members]
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32-be"])

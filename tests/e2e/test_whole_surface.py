@@ -106,6 +106,17 @@ async def test_a_request_without_an_id_gets_one_that_everybody_is_told() -> None
         assert f"x-request-id: {id}\r\n" in fake.heads[0]
 
 
+@pytest.mark.parametrize("given", ["x" * 129, "", "a\tb", "\xe9"])
+async def test_an_id_that_is_none_is_not_passed_on(given: str) -> None:
+    async with fake_replica() as fake, gateway_here({"replicas": [{"url": fake.url}]}) as here:
+        for id in (given, "x" * 128):
+            asked, headers = {"model": "fake", "messages": []}, {b"x-request-id": id.encode("latin-1")}
+            answer = await here.client.post(here.url + CHAT, json=asked, headers=headers)
+            made = answer.headers["x-request-id"]
+            assert (made == id, len(made) == 32) == (id != given, id == given)
+            assert f"x-request-id: {made}\r\n" in fake.heads[-1]
+
+
 async def test_neither_keys_nor_text_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "gateway")
     keys = [{"name": "a", "sha256": hashlib.sha256(b"the-good-key").hexdigest(), "requests_per_minute": 2}]

@@ -156,8 +156,9 @@ async def test_the_headers_of_a_stream_do_not_wait_for_its_first_event(harness: 
     assert (await running).ending is Ending.CLIENT_GONE
 
 
-async def test_usage_nobody_asked_for_is_hidden(harness: Harness) -> None:
-    stream = STREAM + chunk(WORD) + chunk(USAGE + DONE) + b"0\r\n\r\n"
+@pytest.mark.parametrize("kind", [b"text/event-stream", b"Text/Event-Stream"])
+async def test_usage_nobody_asked_for_is_hidden(harness: Harness, kind: bytes) -> None:
+    stream = STREAM.replace(b"text/event-stream", kind) + chunk(WORD) + chunk(USAGE + DONE) + b"0\r\n\r\n"
     pool, client = await harness.pool(answering(stream, step=5)), Client()
     outcome = await relay_to(client, pool, hide_usage=True)
     assert client.body == WORD + DONE
