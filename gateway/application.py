@@ -57,7 +57,7 @@ class Application:
             return
         gateway = self._gateway
         assert gateway is not None
-        if self._is_clients(scope["path"]):
+        if self.is_clients(scope["path"]):
             await gateway.openai(scope, receive, send)
         else:
             await gateway.admin(scope, receive, send)
@@ -65,14 +65,14 @@ class Application:
     def answer(self, exchange: Exchange, asgi: Callable[[Exchange], Awaitable[None]]) -> Awaitable[None]:
         """What our own server calls, see `Direct`."""
         assert self._gateway is not None
-        return self._gateway.openai.answer(exchange) if self._is_clients(exchange.path) else asgi(exchange)
+        return self._gateway.openai.answer(exchange) if self.is_clients(exchange.path) else asgi(exchange)
 
     def stopping(self) -> None:
         """From now on the gateway is not ready, so that nobody sends it more."""
         if self._gateway is not None:
             self._gateway.stopping = True
 
-    def _is_clients(self, path: str) -> bool:
+    def is_clients(self, path: str) -> bool:
         """Whether it is answered, or refused, as clients' requests are."""
         return is_engines(path) or (self._own_port and path not in PROBES)
 

@@ -11,7 +11,9 @@ from typing import Any, cast
 import uvicorn
 
 from gateway.app import Gateway
+from gateway.application import Application
 from gateway.config import Limits, Listen
+from gateway.cross_origin import CrossOrigin
 from gateway.relay.connections import Connections
 from gateway.relay.server import ServerProtocol
 
@@ -54,10 +56,11 @@ class _Beside(uvicorn.Server):
         yield
 
 
-def front(app: Any, listen: Listen, limits: Limits, connections: Connections, stopping: Callable[[], None]) -> Front:
-    """The clients' side. app: an ASGI application."""
+def front(application: Application, listen: Listen, limits: Limits, connections: Connections) -> Front:
+    """The clients' side."""
+    origins = listen.allowed_origins
     config = uvicorn.Config(
-        app,
+        cast(Any, CrossOrigin(application, origins) if origins else application),
         host=listen.host,
         port=listen.port,
         loop="uvloop",
@@ -67,7 +70,7 @@ def front(app: Any, listen: Listen, limits: Limits, connections: Connections, st
         lifespan="on",
         **_COMMON,
     )
-    return Front(config, listen.drain_delay, stopping, limits.buffer_bytes)
+    return Front(config, listen.drain_delay, application.stopping, limits.buffer_bytes)
 
 
 async def operators_front(listen: Listen, gateway: Gateway) -> None:

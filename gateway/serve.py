@@ -57,7 +57,7 @@ def serve(config: Config, path: Path | None, complete: Callable[[Config], Config
         listen.head_timeout, listen.body_timeout, listen.answer_timeout, listen.connections_per_address
     )
     application = Application(config, connections, beside)
-    server = front(application, listen, config.limits, connections, application.stopping)
+    server = front(application, listen, config.limits, connections)
     server.run(sockets)
     return 0 if server.started else 1
 

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from gateway.config.section import Seconds, Section
 
+Origin = Annotated[str, Field(pattern=r"^(\*|null|[a-z][a-z0-9+.-]*://[^/\sA-Z]+)$")]
 Port = Annotated[int, Field(ge=0, le=65535)]
 
 
@@ -28,5 +29,7 @@ class Listen(Section):
     """seconds in which a client that is slower than its answer must have taken what waits for it, some 64 KiB"""
     connections_per_address: Annotated[int, Field(gt=0)] | None = None
     """from one address at once; absent: no limit, as behind a load balancer"""
+    allowed_origins: tuple[Origin, ...] = ()
+    """of web pages that may call what clients call, such as `https://chat.example.com`; `*`: any"""
     drain_delay: Annotated[float, Field(ge=0)] = 0.0
     """seconds between not being ready any more and taking no new connections, for load balancers to notice"""

@@ -6,7 +6,10 @@ from gateway.relay.upstream import RawHeaders
 _HOP_BY_HOP = frozenset(
     (b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade")
 )
-NOT_FORWARDED = _HOP_BY_HOP | {b"host", b"content-length", b"expect", b"proxy-authorization", b"proxy-authenticate"}
+NOT_FORWARDED = _HOP_BY_HOP | {
+    *(b"host", b"content-length", b"expect", b"proxy-authorization", b"proxy-authenticate"),
+    b"origin",  # an engine would say which web pages may read its answer, and that is the gateway's to say
+}
 """What of a client's headers is never for replicas."""
 _NOT_RETURNED = _HOP_BY_HOP | {b"x-request-id", b"via"}
 _OWN_PREFIX = b"x-kvgate-"

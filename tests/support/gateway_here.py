@@ -66,7 +66,7 @@ async def gateway_here(settings: Mapping[str, object], *, joined: int = 1) -> As
         bounds.head_timeout, bounds.body_timeout, bounds.answer_timeout, bounds.connections_per_address
     )
     application = Application(config, connections, [note])
-    server = front(application, config.listen, config.limits, connections, application.stopping)
+    server = front(application, config.listen, config.limits, connections)
     serving = asyncio.create_task(server.serve())
     try:
         await until(lambda: server.started and made, "it listens")

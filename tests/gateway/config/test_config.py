@@ -31,6 +31,7 @@ def test_a_models_own_policy_comes_before_the_one_for_all() -> None:
         ("a missing key", "replicas:\n  - kv_events: tcp://a:1", "c:2: replicas.0.url: Field required"),
         ("a model's policy", "models:\n  m:\n    policy: x", "c:3: models.m.policy: unknown policy 'x'"),
         ("keeping connections longer than engines do", "limits: {idle_connection: 5}", "c:1: limits.idle_connection: "),
+        ("an origin with a path", "listen: {allowed_origins: ['https://a/']}", "c:1: listen.allowed_origins.0: "),
         ("not YAML", "a: [1", "c:1: "),
         ("not a mapping", "- 1", "c:1: a mapping of settings is expected"),
     ],
