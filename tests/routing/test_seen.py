@@ -1,3 +1,5 @@
+from itertools import accumulate, takewhile
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,15 +21,31 @@ def test_the_longest_unused_are_forgotten_some_at_a_time() -> None:
     assert [number for number in range(30) if seen.prefix([BlockHash(number)])] == list(range(21, 30))
 
 
-@given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), max_size=40))
-def test_as_far_as_it_was_asked_before_whatever_came_between(prompts: list[list[int]]) -> None:
-    seen, generations = Seen(24, generations=3), [set[BlockHash]()]
-    for prompt in prompts:
-        # A block stands for all that comes before it, as the hash of a chain does.
-        blocks = [BlockHash(hash(tuple(prompt[: depth + 1]))) for depth in range(len(prompt))]
-        known = [any(block in generation for generation in generations) for block in blocks]
-        assert seen.prefix(blocks) == (known.index(False) if False in known else len(blocks))
+_PROMPTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), max_size=60)
+
+
+def _chain(prompt: list[int]) -> list[BlockHash]:
+    """A block stands for all that comes before it, as the hash of a chain does."""
+    return [BlockHash(hash(tuple(prompt[: depth + 1]))) for depth in range(len(prompt))]
+
+
+@given(_PROMPTS)
+def test_as_far_as_it_was_asked_before_while_there_is_room_for_all(prompts: list[list[int]]) -> None:
+    seen, asked = Seen(6 * 720, generations=6), set[BlockHash]()
+    for blocks in map(_chain, prompts):
+        assert seen.prefix(blocks) == sum(block in asked for block in blocks)
         seen.record(blocks)
-        generations[0].update(blocks)
-        if len(generations[0]) >= 8:
-            generations = [set(), *generations[:2]]
+        asked.update(blocks)
+
+
+@given(_PROMPTS)
+def test_nothing_that_was_not_asked_and_all_that_was_asked_lately(prompts: list[list[int]]) -> None:
+    seen, asked = Seen(6 * 20, generations=6), list[list[BlockHash]]()
+    for blocks in map(_chain, prompts):
+        # Two generations and what comes on top of their twenty blocks, with this prompt before it.
+        lately = takewhile(lambda total: total <= 2 * 20, accumulate(len(prompt) for prompt in reversed(asked)))
+        recent = asked[len(asked) - len(list(lately)) :]
+        least, most = (sum(any(block in prompt for prompt in some) for block in blocks) for some in (recent, asked))
+        assert least <= seen.prefix(blocks) <= most
+        seen.record(blocks)
+        asked.append(blocks)
