@@ -92,8 +92,9 @@ class Gossip:
             if not self._sent and under_way == before and loop.time() - at < _HEARTBEAT:
                 continue
             sent, self._sent = self._sent[-_ROUTES:], []
+            word = self._word(under_way, sent)
             try:
-                await self._add(under_way, sent)
+                await self._add(word)
             except FAILURES as exc:
                 logger.debug("others are not told: %s", exc)
                 await asyncio.sleep(self._retry)
@@ -122,15 +123,16 @@ class Gossip:
 
     async def leave(self) -> None:
         """Tell the others that nothing is under way here any more. Where they can't be told they will miss this one."""
+        word = self._word({}, [])
         with suppress(*FAILURES):
-            await self._add({}, [])
+            await self._add(word)
 
     async def _last(self) -> bytes:
         """The word after which to begin: what was said before is old."""
         entries: Any = await self._client.xrevrange(self._key, count=1)
         return entries[0][0] if entries else b"0-0"
 
-    async def _add(self, under_way: Mapping[EngineId, UnderWay], sent: Sequence[Decision]) -> None:
+    def _word(self, under_way: Mapping[EngineId, UnderWay], sent: Sequence[Decision]) -> bytes:
         word = _Word(
             self._gateway,
             {engine_name(engine): load for engine, load in under_way.items()},
@@ -140,8 +142,11 @@ class Gossip:
                 for blocks in _first(one.unheld)
             ],
         )
+        return msgspec.msgpack.encode(word)
+
+    async def _add(self, word: bytes) -> None:
         pipeline = self._client.pipeline(transaction=False)
-        pipeline.xadd(self._key, {"word": msgspec.msgpack.encode(word)}, maxlen=_WORDS, approximate=True)
+        pipeline.xadd(self._key, {"word": word}, maxlen=_WORDS, approximate=True)
         pipeline.expire(self._key, _FORGOTTEN)
         await pipeline.execute()
 

@@ -12,7 +12,7 @@ from redis.asyncio import RedisCluster
 from redis.asyncio.connection import AbstractConnection, Connection
 
 from gateway.redis.names import Number, pack
-from gateway.redis.scripts import Client
+from gateway.redis.scripts import Client, translating
 
 
 class Connections:
@@ -27,22 +27,24 @@ class Connections:
 
     @asynccontextmanager
     async def borrowed(self, key: str) -> AsyncIterator[AbstractConnection]:
-        """A connection to who has the key, as far as the client knows."""
+        """A connection to who has the key, as far as the client knows. Raises RedisIndexError."""
         node = None
-        if isinstance(self._client, RedisCluster):
-            node = self._client.get_node_from_key(key)
-            assert node is not None, "a slot without its primary raises"
-            connection = node.acquire_connection()
-        elif self._idle:
-            connection = self._idle.pop()
-        else:
-            pool = self._client.connection_pool
-            connection = cast(Connection, await pool.get_connection())  # type: ignore[no-untyped-call]
+        with translating():
+            if isinstance(self._client, RedisCluster):
+                node = self._client.get_node_from_key(key)
+                assert node is not None, "a slot without its primary raises"
+                connection = node.acquire_connection()
+            elif self._idle:
+                connection = self._idle.pop()
+            else:
+                pool = self._client.connection_pool
+                connection = cast(Connection, await pool.get_connection())  # type: ignore[no-untyped-call]
         patience, connection.socket_timeout = connection.socket_timeout, None
         try:
-            if connection.is_connected and await connection.can_read():
-                # Closed by the server while it was idle. What is sent opens it again.
-                await connection.disconnect()
+            with translating():
+                if connection.is_connected and await connection.can_read():
+                    # Closed by the server while it was idle. What is sent opens it again.
+                    await connection.disconnect()
             yield connection
         finally:
             connection.socket_timeout = patience
@@ -55,9 +57,12 @@ class Connections:
 async def read(
     connection: AbstractConnection, key: str, prefix: str, names: Sequence[Number]
 ) -> tuple[bytes | None, Iterator[bytes | None]]:
-    """What the key holds, and what the key of each name does, all at the same time."""
-    await connection.send_packed_command(_mget(key.encode(), prefix.encode(), names), check_health=False)
-    found = iter(cast(list[bytes | None], await connection.read_response()))
+    """What the key holds, and what the key of each name does, all at the same time. Raises RedisIndexError."""
+    command = _mget(key.encode(), prefix.encode(), names)
+    with translating():
+        await connection.send_packed_command(command, check_health=False)
+        answer = await connection.read_response()
+    found = iter(cast(list[bytes | None], answer))
     return next(found), found
 
 

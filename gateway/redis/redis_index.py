@@ -12,7 +12,6 @@ from gateway.redis.looks import Found, Search, Table, table_of
 from gateway.redis.names import base, engine_id, engine_name
 from gateway.redis.reading import Connections, read
 from gateway.redis.scripts import (
-    FAILURES,
     GATEWAYS,
     MODELS,
     ORPHANS,
@@ -24,6 +23,7 @@ from gateway.redis.scripts import (
     RedisIndexError,
     run,
     translated,
+    translating,
 )
 from routing.types import BlockHash, EngineId
 
@@ -101,10 +101,12 @@ class RedisIndex:
                         continue
                     for search in looking:
                         search.saw(bitmaps, table)
-        except FAILURES as exc:
+        except (TimeoutError, RedisIndexError) as exc:
             # The table is read the library's own way, which finds out where in a cluster the key is now.
             self._tables.pop(key, None)
-            raise translated(exc) from exc
+            if isinstance(exc, TimeoutError):
+                raise translated(exc) from exc
+            raise
         return [search.found for search in searches]
 
     async def _read_table(self, key: str) -> Table:
@@ -142,11 +144,9 @@ class RedisIndex:
     async def forget_model(self, model: str) -> None:
         """Look after it no longer if nothing of it is left that could be cleared. Raises RedisIndexError."""
         of_model = base(self._prefix, model)
-        try:
+        with translating():
             if not await self.client.exists(f"{of_model}engines", f"{of_model}retired"):
                 await self.client.srem(f"{self._prefix}models", model)
-        except FAILURES as exc:
-            raise translated(exc) from exc
 
     async def forget_orphans(self, model: str, seconds: float) -> int:
         """Forget engines whose lease was free for so long. Returns how many. Raises RedisIndexError."""
@@ -154,10 +154,8 @@ class RedisIndex:
 
     async def retired(self, model: str) -> Mapping[bytes, bytes]:
         """Slots whose bits are to be cleared, with the number of their retirement. Raises RedisIndexError."""
-        try:
+        with translating():
             return cast(Mapping[bytes, bytes], await self.client.hgetall(f"{base(self._prefix, model)}retired"))
-        except Exception as exc:
-            raise translated(exc) from exc
 
     async def sweep(self, model: str, retired: Mapping[bytes, bytes], cursor: str, page: int = _PAGE) -> str:
         """One step of a pass that clears retired slots. cursor: '0' to begin. Returns the next; '0': done.

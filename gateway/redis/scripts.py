@@ -1,5 +1,7 @@
 """The Lua scripts, and how they are run: each is one step that nothing else comes between."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha1
 from importlib.resources import files
@@ -59,11 +61,18 @@ MODELS = Script.named("models", whole=False)
 async def run(client: Client, script: Script, key: str, *arguments: Argument) -> Any:
     """Run a script on the shard of `key`. Raises Fenced, RedisIndexError."""
     keys = (key, key + _NEVER_THERE) if script.whole else (key,)
-    try:
+    with translating():
         try:
             return await client.execute_command("EVALSHA", script.sha, len(keys), *keys, *arguments)
         except NoScriptError:
             return await client.execute_command("EVAL", script.text, len(keys), *keys, *arguments)
+
+
+@contextmanager
+def translating() -> Iterator[None]:
+    """Around what asks Redis, and nothing of our own, whose faults are no outage. Raises Fenced, RedisIndexError."""
+    try:
+        yield
     except FAILURES as exc:
         raise translated(exc) from exc
 

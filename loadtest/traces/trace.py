@@ -142,17 +142,18 @@ class Trace:
             loop.append(at if one.follows is None else loop[one.follows])
             first.setdefault(loop[at], one.arrival)
             last[loop[at]] = one.arrival
-        mean = sum(last[one] - first[one] for one in first) / max(1, len(first))
+        too_few = TraceError(f"{self.name}: {len(first)} sessions are too few to have {at_once} under way for long")
+        if len(first) <= at_once:
+            raise too_few
+        mean = sum(last[one] - first[one] for one in first) / len(first)
         delay = {one: number * mean / at_once - first[one] for number, one in enumerate(first)}
         arrivals = [one.arrival + delay[loop[at]] for at, one in enumerate(self.requests)]
-        positions = sorted(range(len(arrivals)), key=arrivals.__getitem__)
-        shifted = replace(
-            self, requests=[replace(one, arrival=at) for one, at in zip(self.requests, arrivals, strict=True)]
-        )
-        steady = [at for at in positions if mean <= arrivals[at] <= (len(first) - 1) * mean / at_once]
-        if len(first) <= at_once or not steady:
-            raise TraceError(f"{self.name}: {len(first)} sessions are too few to have {at_once} under way for long")
-        return shifted._of(steady)
+        end = (len(first) - 1) * mean / at_once
+        steady = sorted((at for at, arrival in enumerate(arrivals) if mean <= arrival <= end), key=arrivals.__getitem__)
+        if not steady:
+            raise too_few
+        moved = [replace(one, arrival=at) for one, at in zip(self.requests, arrivals, strict=True)]
+        return replace(self, requests=moved)._of(steady)
 
     def compressed(self, factor: float) -> "Trace":
         """Arrivals and pauses `factor` times as dense."""

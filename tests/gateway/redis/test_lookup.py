@@ -5,14 +5,16 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from random import Random
 from time import monotonic
+from typing import Any
 
+import pytest
 from redis.asyncio import Redis
 from shared_gateway import engine
 from valkey_server import Valkey
 
 from gateway.redis.batch import Batch
 from gateway.redis.health import FAILURES, Health
-from gateway.redis.looks import Found
+from gateway.redis.looks import LINEAR, STRIDES, Found
 from gateway.redis.lookup import Lookup
 from gateway.redis.redis_index import RedisIndex
 from gateway.redis.tenure import acquire
@@ -70,6 +72,23 @@ async def test_each_of_many_that_ask_at_once_gets_its_own_answer(server: Valkey)
         assert [found for (found,) in answers] == list(here.chains.values())
         assert await here.lookup.match(chains) == list(here.chains.values()), "one request with many prompts"
         assert await here.lookup.match([(Namespace("one", 16), [])]) == [{}]
+
+
+class Spoilt(tuple[BlockHash, ...]):
+    """A chain with a fault of ours in it, met in the second look."""
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice) and index.step == STRIDES[0]:
+            raise AttributeError
+        return super().__getitem__(index)
+
+
+async def test_a_fault_of_our_own_is_no_outage(server: Valkey) -> None:
+    async with world(server) as here:
+        chain = next(chain for (_, chain), held in here.chains.items() if LINEAR < held[A].l0 < len(chain))
+        with pytest.raises(AttributeError):
+            await here.index.match("one", Spoilt(chain))
+        assert await here.index.match("one", chain) == here.chains[Namespace("one", 16), chain]
 
 
 async def test_they_share_exchanges(server: Valkey) -> None:
