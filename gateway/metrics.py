@@ -50,13 +50,18 @@ class Metrics:
         )
         self.overhead = histogram(
             "overhead_seconds",
-            "Arrival to the asking for a connection, without waiting in the queue",
+            "Arrival to asking for a connection, but for waiting: for the body, in the queue, for who did not take it",
             _MILLIS,
             "model",
             "policy",
             "replica",
         )
-        self.decision = histogram("decision_seconds", "Arrival to the choice of a replica", _MILLIS, "policy")
+        self.decision = histogram(
+            "decision_seconds",
+            "Arrival to the choice of a replica, without waiting for the body or in the queue",
+            _MILLIS,
+            "policy",
+        )
         self.retries = counter(
             "retries", "Requests sent again because nothing had been done, by who got them then", "replica"
         )

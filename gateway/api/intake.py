@@ -2,6 +2,7 @@
 
 import asyncio
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -50,6 +51,8 @@ class Intake(msgspec.Struct, frozen=True):
     """where it is a multipart form, not JSON"""
     more: bool = False
     """of the form, only the beginning has been read"""
+    took: float = 0.0
+    """seconds until as much of it had come"""
 
     @property
     def encoded(self) -> bool:
@@ -86,33 +89,40 @@ class Intake(msgspec.Struct, frozen=True):
         return self.raw
 
 
-async def take_in(client: Client, limits: Limits, *, forms: bool, tells: bool = True) -> Intake:
+async def take_in(
+    client: Client, limits: Limits, now: Callable[[], float], *, forms: bool, tells: bool = True
+) -> Intake:
     """Read what is to be known of a request: all of it, but of a form only the beginning, where the path takes forms.
 
-    tells: whether there is anything in the body, as the path goes. Raises BadRequest, ClientGone.
+    now: seconds of a monotonic clock. tells: whether there is anything in the body, as the path goes.
+    Raises BadRequest, ClientGone.
     """
+    asked = now()
     if not tells:
         raw = await client.body(limits.body_bytes)
-        return Intake(Body(), raw, raw)
+        return Intake(Body(), raw, raw, took=now() - asked)
     content_type = client.fields.get(b"content-type", b"")
     encoding = client.fields.get(b"content-encoding", b"identity").strip().lower()
     if encoding not in (b"identity", b"gzip"):
         raise UnsupportedEncoding("The request body may be compressed by gzip only.")
     form = FormModel(content_type) if forms and content_type[:10].lower() == b"multipart/" else None
     if form is not None and encoding == b"identity":
-        return await _begin_form(client, form, limits)
+        begun, more = await _begin_form(client, form, limits)
+        return Intake(Body(model=form.name), begun, begun, form, more, now() - asked)
     raw = await client.body(limits.body_bytes)
+    took = now() - asked
     plain = await _decoded(raw, limits.body_bytes) if encoding == b"gzip" else raw
     if form is None:
         plain = in_utf8(plain)
-        return Intake(parse(plain), plain, raw)
+        return Intake(parse(plain), plain, raw, took=took)
     for at in range(0, len(plain), _SLICE):
         form.feed(plain[at : at + _SLICE])
         await asyncio.sleep(0)
-    return Intake(Body(model=form.name), plain, raw, form)
+    return Intake(Body(model=form.name), plain, raw, form, took=took)
 
 
-async def _begin_form(client: Client, form: FormModel, limits: Limits) -> Intake:
+async def _begin_form(client: Client, form: FormModel, limits: Limits) -> tuple[bytes, bool]:
+    """Returns what was read, and whether more is to come."""
     stated = int(client.fields.get(b"content-length", b"0"))
     if limits.upload_bytes is not None and stated > limits.upload_bytes:
         raise BodyTooLarge(f"The request body has {stated} bytes, the limit is {limits.upload_bytes}.")
@@ -121,8 +131,7 @@ async def _begin_form(client: Client, form: FormModel, limits: Limits) -> Intake
         form.feed(part)
         parts.append(part)
         size += len(part)
-    begun = b"".join(parts)
-    return Intake(Body(model=form.name), begun, begun, form, more=size > limits.upload_held)
+    return b"".join(parts), size > limits.upload_held
 
 
 async def _decoded(raw: bytes, limit: int) -> bytes:

@@ -122,7 +122,7 @@ class OpenAI:
             return
         check(method, path)
         kept = path.startswith(STORED + "/")
-        intake = await take_in(client, self._limits, forms=path in UNSCORED, tells=not kept)
+        intake = await take_in(client, self._limits, self._now, forms=path in UNSCORED, tells=not kept)
         body, plain = intake.body, intake.plain
         named = body.model
         request.model = model = named if named is not None else self._fleet.only_model()
@@ -178,7 +178,7 @@ class OpenAI:
             client, request.id, model or "", raw, hide_usage, request.arrived, single, deadline, reading.route.prompts,
             place.tenant.name if place else "", place.waited if place else 0.0,
             intake.upload(client, raw, self._limits.upload_bytes), request.trace,
-            self._stored.store if path == STORED else None, path in SCORED or path in UNSCORED,
+            self._stored.store if path == STORED else None, path in SCORED or path in UNSCORED, intake.took,
         )  # fmt: skip
         holder = self._stored.holder(stored_id(path, body.previous_response_id))
         named = session(client.fields, body)

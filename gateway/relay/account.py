@@ -88,7 +88,7 @@ class Accounts:
         ttft = None if outcome.first_byte_at is None else outcome.first_byte_at - inbound.arrived
         book.requests(how, outcome.status).inc()
         book.duration.observe(duration)
-        overhead = entry.begun - inbound.arrived - inbound.waited
+        overhead = inbound.own(entry.begun)
         book.overhead.observe(overhead)
         itl = _itl(outcome, now)
         if itl is not None:

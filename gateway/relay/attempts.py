@@ -5,6 +5,8 @@ from collections.abc import Callable, Set
 from functools import cache
 from random import Random
 
+from msgspec.structs import replace
+
 from gateway.choosing import Chooser, Found
 from gateway.config import Limits
 from gateway.errors import NoConnection, UpstreamBusy, UpstreamError, UpstreamUnreachable
@@ -57,7 +59,8 @@ class Attempts:
         self._budget.request()
         tried: set[ReplicaId] = set()
         decision = self._decide(route, found, policy, tried)
-        self._decision(policy.name).observe(self._now() - inbound.arrived)
+        asked = self._now()
+        self._decision(policy.name).observe(inbound.own(asked))
         while True:
             replica = decision.engine.replica
             try:
@@ -65,6 +68,9 @@ class Attempts:
             except UpstreamUnreachable as exc:  # nothing was done there, so another one may do it
                 logger.warning("replica %s: request %s was not taken: %s", replica, inbound.id, exc)
                 tried.add(replica)
+                failed = self._now()
+                inbound = replace(inbound, elsewhere=inbound.elsewhere + failed - asked)
+                asked = failed
                 another = self._another(inbound, route, found, policy, tried)
                 if another is None:
                     raise

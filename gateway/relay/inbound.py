@@ -42,3 +42,9 @@ class Inbound(msgspec.Struct, frozen=True):
     """called with the answer's id and the replica that may keep it, once both are known"""
     counts: bool = True
     """the usage that the answer tells is this request's own, not that of an answer which is asked for again"""
+    elsewhere: float = 0.0
+    """seconds in which nothing was up to the gateway: its body came in, or replicas did not take it"""
+
+    def own(self, until: float) -> float:
+        """Seconds of the gateway's own since it arrived."""
+        return until - self.arrived - self.waited - self.elsewhere

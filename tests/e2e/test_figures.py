@@ -1,7 +1,7 @@
 """What a request leaves in the metrics and in the log."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 
 import httpx
 import pytest
@@ -93,6 +93,34 @@ async def test_waiting_in_the_queue_is_no_overhead_of_the_gateways() -> None:
         )
         assert number == 2
         assert 0 < overhead < waited
+
+
+async def test_neither_a_slow_client_nor_a_replica_that_refuses_is_overhead_of_the_gateways() -> None:
+    async with (
+        fake_replica() as one,
+        fake_replica() as other,
+        gateway_here({"replicas": [{"url": one.url}, {"url": other.url}]}, joined=2) as here,
+    ):
+
+        async def refuse_late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+            await asyncio.sleep(0.5)
+            writer.write(b"HTTP/1.1 503 X\r\ncontent-length: 0\r\n\r\n")
+            await writer.drain()
+            return True
+
+        async def come_late() -> AsyncIterator[bytes]:
+            yield b'{"model":"fake",'
+            await asyncio.sleep(0.5)
+            yield b'"messages":[]}'
+
+        one.script = refuse_late
+        while not one.requests:
+            assert (await here.client.post(here.url + CHAT, content=come_late())).status_code == 200
+        overhead, ttft = await figures(here, other, "overhead_seconds_sum", "ttft_seconds_sum")
+        decision = sum((await here.metric("kvgate_decision_seconds_sum")).values())
+        assert 0 < decision < 0.5
+        assert 0 < overhead < 0.5
+        assert ttft >= 1.0
 
 
 async def test_operators_have_a_port_of_their_own_and_clients_none_of_it() -> None:
