@@ -12,6 +12,7 @@ What can go wrong, as types:
   - QueueFull             all places in the queue are taken
   - QueueTimeout          it waited too long there
 * ClientGone              the client hung up
+* GatewayStopped          the gateway ends, and waits no longer for the answer
 * UpstreamError           the replica's fault
   - UpstreamUnreachable   refused, or a reused connection closed before one byte of answer: nothing was done there
     * NoConnection        all connections that there may be are in use, or the replica has left
@@ -84,6 +85,10 @@ class QueueTimeout(AdmissionRefused):
 
 class ClientGone(Exception):
     """The client hung up; nobody is there to answer."""
+
+
+class GatewayStopped(Exception):
+    """The gateway ends, and waits no longer for the answer; a replica may be working on it."""
 
 
 class UpstreamError(Exception):

@@ -1,5 +1,6 @@
 """What clients call: `/v1/...`, in OpenAI's form."""
 
+import asyncio
 import logging
 import re
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ from gateway.api.refusal import Answer, refusal
 from gateway.api.token_ids import TAKEN_ON, with_ids, without_ids
 from gateway.choosing import Chooser, Found
 from gateway.config import Limits
-from gateway.errors import BadRequest, ClientGone
+from gateway.errors import BadRequest, ClientGone, GatewayStopped
 from gateway.l2.names import tags_of
 from gateway.metrics import Metrics
 from gateway.prompt.result import Reason
@@ -95,12 +96,17 @@ class OpenAI:
             await self._serve(request)
         except ClientGone:
             self._unanswered(request, "client_gone", None, "ClientGone")
+        except asyncio.CancelledError:  # by the server, which stops and has waited as long as it does
+            self._refuse(request, GatewayStopped())
         except Exception as exc:
-            answer = refusal(exc)
-            if answer.status == 500:
-                logger.exception("request %s failed", request.id)
-            self._unanswered(request, "refused", answer.status, getattr(exc, "reason", type(exc).__name__))
-            _answer(client, answer, request.id)
+            self._refuse(request, exc)
+
+    def _refuse(self, request: Asked, exc: Exception) -> None:
+        answer = refusal(exc)
+        if answer.status == 500:
+            logger.error("request %s failed", request.id, exc_info=exc)
+        self._unanswered(request, "refused", answer.status, getattr(exc, "reason", type(exc).__name__))
+        _answer(request.client, answer, request.id)
 
     def _unanswered(self, request: Asked, how: str, status: int | None, reason: str) -> None:
         """Enter a request that ended without a replica's answer."""

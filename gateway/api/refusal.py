@@ -10,7 +10,7 @@
 | 415 | the body is compressed otherwise than by gzip |
 | 429 | a rate limit is reached or the queue is full; with Retry-After |
 | 502 | the chosen replicas could not be reached, or broke off before their answer began |
-| 503 | no replica may take the request now, or those tried said so; with Retry-After |
+| 503 | no replica may take the request now, or those tried said so; the gateway stops; with Retry-After |
 | 504 | the replica did not answer in time |
 """
 
@@ -23,6 +23,7 @@ from gateway.errors import (
     BadRequest,
     BodyTooLarge,
     Forbidden,
+    GatewayStopped,
     Unauthorized,
     UnknownPath,
     UnsupportedEncoding,
@@ -66,6 +67,7 @@ _TABLE: dict[type[Exception], _Row] = {
     UpstreamBroken: _Row(502, "api_error", "replica_failed", "The replica failed before it answered."),
     UpstreamTimeout: _Row(504, "api_error", "replica_timeout", "The replica did not answer in time."),
     NoReplicaAvailable: _Row(503, "api_error", "no_replica", None),
+    GatewayStopped: _Row(503, "api_error", "gateway_stopped", "The gateway stops."),
 }
 _UNFORESEEN = _Row(500, "api_error", "internal_error", "The gateway failed.")
 

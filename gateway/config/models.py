@@ -14,7 +14,7 @@ class ModelConfig(Section):
 
     policy: PolicyName | None = None
     pools: tuple[str, ...] = ()
-    """only replicas of these pools serve it; all where none is named"""
+    """only replicas of these pools serve it; all where none is named. Changed, within `probing.describe_interval`"""
     tokenizer: str | None = None
     """path or hub name; the model's own root where absent"""
     chat_template: Path | None = None

@@ -25,6 +25,15 @@ class Ending(Enum):
     CLIENT_GONE = "client_gone"
     UPSTREAM_BROKEN = "upstream_broken"
     UPSTREAM_TIMEOUT = "upstream_timeout"
+    GATEWAY_STOPPED = "gateway_stopped"
+
+
+_BROKEN = (502, "The replica's answer broke off.")
+_TOLD = {
+    Ending.UPSTREAM_TIMEOUT: (504, "The replica did not go on in time."),
+    Ending.GATEWAY_STOPPED: (503, "The gateway stops."),
+}
+"""What a client is told inside its stream"""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -84,9 +93,9 @@ class Relay:
         self._readable = plain and kind.startswith(b"application/json") and upstream.status == 200
 
     async def run(self) -> Outcome:
-        """To be run inside the client's `ClientWatch`.
+        """To be run inside the client's `ClientWatch`. Cancelled otherwise, the gateway stops.
 
-        Raises UpstreamError if the answer breaks off before anything was sent to the client.
+        Raises UpstreamError if the answer breaks off before anything was sent to the client, and is cancelled then.
 
         Where it breaks off later, a stream is ended with an event that says so; of anything else the end is missing,
         and the server closes the client's connection because the response was not completed.
@@ -99,7 +108,7 @@ class Relay:
             return self._outcome(Ending.CLIENT_GONE)
         finally:
             self._upstream.close()
-        if rest is not None:
+        if rest is not None and ending is not Ending.CLIENT_GONE:
             self._write(rest, more=False)
         return self._outcome(ending)
 
@@ -123,8 +132,9 @@ class Relay:
             await client.drain()
             while (rest := await upstream.pour(take)) is None:
                 await client.drain()
-        except UpstreamError as exc:
-            return _ending_of(exc), tap.abandon() + _error_event(exc, client.path)
+        except (UpstreamError, asyncio.CancelledError) as exc:
+            ending = self._ending_of(exc)
+            return ending, tap.abandon() + _error_event(ending, client.path)
         if rest and self._first_byte_at is None:
             self._note_first_byte(clock())
         return Ending.COMPLETE, tap.feed(rest) + tap.finish()
@@ -147,8 +157,8 @@ class Relay:
             while not upstream.ended:
                 await self._client.drain()
                 self._write(await upstream.read(), more=True)
-        except UpstreamError as exc:
-            return _ending_of(exc), None
+        except (UpstreamError, asyncio.CancelledError) as exc:
+            return self._ending_of(exc), None
         return Ending.COMPLETE, b""
 
     async def _collect(self, begun: bytes) -> bytes:
@@ -171,6 +181,11 @@ class Relay:
         if self._on_first_byte is not None:
             self._on_first_byte(now)
 
+    def _ending_of(self, exc: UpstreamError | asyncio.CancelledError) -> Ending:
+        if isinstance(exc, UpstreamError):
+            return Ending.UPSTREAM_TIMEOUT if isinstance(exc, UpstreamTimeout) else Ending.UPSTREAM_BROKEN
+        return Ending.CLIENT_GONE if self._client.gone else Ending.GATEWAY_STOPPED
+
     def _outcome(self, ending: Ending) -> Outcome:
         tap = self._tap
         answer = self._answer if tap is None else tap.counted
@@ -185,14 +200,9 @@ class Relay:
         )
 
 
-def _ending_of(error: UpstreamError) -> Ending:
-    return Ending.UPSTREAM_TIMEOUT if isinstance(error, UpstreamTimeout) else Ending.UPSTREAM_BROKEN
-
-
-def _error_event(error: UpstreamError, path: str) -> bytes:
+def _error_event(ending: Ending, path: str) -> bytes:
     """An error inside a stream, as OpenAI's clients understand it, or Anthropic's, who go by the event's name."""
-    code = 504 if isinstance(error, UpstreamTimeout) else 502
-    message = "The replica did not go on in time." if code == 504 else "The replica's answer broke off."
+    code, message = _TOLD.get(ending, _BROKEN)
     if path == _ANTHROPICS:
         said = {"type": "error", "error": {"type": "api_error", "message": message}}
         return b"event: error\ndata: %b\n\n" % json.dumps(said).encode()

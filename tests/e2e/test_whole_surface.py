@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import json
 import logging
+from typing import Any
 
 import pytest
 from fake_replica import fake_replica
@@ -172,6 +173,35 @@ async def test_each_request_has_one_line_in_the_log_however_it_ended(
         ["too many", "a", CHAT, "refused", 429, "queue_full"],
         ["left", "a", CHAT, "client_gone", 0, "ClientGone"],
     ]
+
+
+async def test_what_is_under_way_when_the_gateway_waits_no_longer_is_told_so_and_has_its_line(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.INFO, "kvgate.request")
+    settings = {"limits": {"drain": 0}}
+    async with fake_replica() as fake, gateway_here({"replicas": [{"url": fake.url}], **settings}) as here:
+
+        def asking(behaviour: str) -> dict[str, Any]:
+            body = {"model": "fake", "messages": [], "behaviour": behaviour}
+            return {"method": "POST", "url": here.url + CHAT, "json": body, "headers": {"x-request-id": behaviour}}
+
+        waiting = asyncio.create_task(here.client.request(**asking("never answer")))
+        async with here.client.stream(**asking("stream for ever")) as streamed:
+            events = streamed.aiter_text()
+            await anext(events)
+            await until(lambda: fake.open == 2, "both are under way")
+            here.server.should_exit = True
+            *_, last = "".join([text async for text in events]).removesuffix("\n\n").split("data: ")
+        refused = await waiting
+        assert (streamed.status_code, json.loads(last)["error"]["code"]) == (200, 503)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "gateway_stopped")
+        assert "retry-after" in refused.headers
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
+    assert {(line["id"], line["outcome"], line["status"]) for line in lines} == {
+        ("stream for ever", "gateway_stopped", 200),
+        ("never answer", "refused", 503),
+    }
 
 
 async def test_what_a_client_is_told_of_a_failure_names_no_address() -> None:

@@ -222,14 +222,26 @@ async def test_a_client_that_leaves_while_it_does_not_read_ends_the_work(harness
     assert pool.open == 0
 
 
-async def test_a_cancelled_relay_closes_its_upstream(harness: Harness) -> None:
+async def test_a_cancelled_relay_closes_its_upstream_and_says_so_in_its_stream(harness: Harness) -> None:
     pool, client = await harness.pool(hanging(STREAM + chunk(WORD))), Client()
     running = asyncio.create_task(relay_to(client, pool))
     await harness.until(lambda: bool(client.bodies))
     running.cancel()
+    assert (await running).ending is Ending.GATEWAY_STOPPED
+    assert json.loads(client.bodies[-1].removeprefix(b"data: "))["error"]["code"] == 503
+    assert (client.complete, pool.open) == (True, 0)
+
+
+async def test_a_cancelled_relay_of_which_nothing_was_sent_is_cancelled(harness: Harness) -> None:
+    said = asyncio.Event()
+    pool, client = await harness.pool(hanging(json_answer(ANSWER)[:-1], said)), Client()
+    running = asyncio.create_task(relay_to(client, pool))
+    await said.wait()
+    await harness.until(lambda: pool.in_use == 1)
+    running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert pool.open == 0
+    assert (client.status, pool.open) == (0, 0)
     client.hang_up()
 
 
