@@ -10,6 +10,8 @@ from routing.types import ReplicaId
 _NOBODY: frozenset[ReplicaId] = frozenset()
 _LEAST_SHARE = 0.1
 """Of its requests that a replica gets when it has just joined."""
+_BUSY = 1.0
+"""seconds for which one that takes nothing is asked last"""
 
 
 class Out(NamedTuple):
@@ -18,7 +20,7 @@ class Out(NamedTuple):
     always: Set[ReplicaId]
     """takes nothing now"""
     rather: Set[ReplicaId]
-    """the same, and those that have just joined and should not get all they could"""
+    """the same, those that took nothing just now, and those that have just joined and should not get all they could"""
 
 
 _ALL_IN = Out(_NOBODY, _NOBODY)
@@ -39,18 +41,20 @@ class Health:
         self._draining: set[ReplicaId] = set()
         self._joined: dict[ReplicaId, float] = {}
         self._fresh: dict[ReplicaId, float] = {}
+        self._busy: dict[ReplicaId, float] = {}
 
     # Whom to pass over
 
     def out(self, now: float, chance: float) -> Out:
         """Who is passed over. chance: at random in [0, 1), another one for each request."""
-        if not (self._breakers or self._asleep or self._draining or self._fresh):
+        if not (self._breakers or self._asleep or self._draining or self._fresh or self._busy):
             return _ALL_IN
         always = {replica for replica, breaker in self._breakers.items() if not breaker.admits(now)}
         always |= self._asleep
         always |= self._draining
         rather = always | {replica for replica in list(self._fresh) if chance >= self._share(replica, now)}
-        return Out(always, rather)
+        self._busy = {replica: since for replica, since in self._busy.items() if now - since < _BUSY}
+        return Out(always, rather | self._busy.keys())
 
     def rests(self, replica: ReplicaId, now: float) -> bool:
         """Whether even what only this replica can do is not to be sent there."""
@@ -94,6 +98,10 @@ class Health:
             if breaker.clean:
                 del self._breakers[replica]
 
+    def busy(self, replica: ReplicaId, now: float) -> None:
+        """It takes nothing now (503). To ask it again for each request would use up what may be sent a second time."""
+        self._busy[replica] = now
+
     def fail(self, replica: ReplicaId, fault: Fault, request: int, now: float, *, trial: bool = False) -> bool:
         """A request failed there; for the arguments see `Breaker.fail`. Returns whether it is left alone from now on.
 
@@ -122,6 +130,7 @@ class Health:
         self._asleep.discard(replica)
         self._joined.pop(replica, None)
         self._fresh.pop(replica, None)
+        self._busy.pop(replica, None)
 
     def reachable(self, replica: ReplicaId, now: float) -> None:
         """A probe was answered."""

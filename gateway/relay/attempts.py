@@ -114,7 +114,7 @@ class Attempts:
             try:
                 return self._chooser.decide(route, found, policy, now, rather | tried)
             except NoReplicaAvailable:
-                pass  # one that has just joined is better than none
+                pass  # one that has just joined, or that took nothing just now, is better than none
         return self._chooser.decide(route, found, policy, now, always | tried if always else tried)
 
     async def _ask(self, inbound: Inbound, decision: Decision, watch: ClientWatch) -> Outcome:
@@ -124,7 +124,10 @@ class Attempts:
         answering = (lambda: self._answers(replica)) if trial else None
         try:
             outcome = await self._forwarder.forward(inbound, decision, watch, answering)
-        except (NoConnection, UpstreamBusy):
+        except NoConnection:
+            raise
+        except UpstreamBusy:
+            health.busy(replica, self._now())
             raise
         except UpstreamUnreachable:
             self._failed(replica, Fault.CONNECTION, inbound, trial)

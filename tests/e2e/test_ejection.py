@@ -99,12 +99,17 @@ async def test_what_one_takes_not_now_the_other_gets() -> None:
 
 async def test_a_retry_budget_ends_retries_and_says_so() -> None:
     async with pair(limits={"retry_share": 0, "retry_reserve": 2}) as world:
-        world.one.status = 503
-        answers = [(await world.post()).status_code for _ in range(10)]
-        refused = answers.count(503)
-        assert 0 < refused <= 8
-        assert await world.here.metric("kvgate_retries_refused_total") == {'{reason="budget"}': refused}
+        world.one.status = world.other.status = 503
+        assert [(await world.post()).status_code for _ in range(10)] == [503] * 10
+        refused = await world.here.metric("kvgate_retries_refused_total")
+        assert refused == {'{reason="nobody"}': 1, '{reason="budget"}': 9}
         assert sum((await world.here.metric("kvgate_retries_total")).values()) == 2
+
+
+async def test_one_that_takes_nothing_is_not_asked_for_each_request_until_the_budget_is_spent() -> None:
+    async with pair(limits={"retry_share": 0, "retry_reserve": 10}) as world:
+        world.one.status = 503
+        assert [(await world.post()).status_code for _ in range(40)] == [200] * 40
 
 
 async def test_a_replica_that_a_request_was_not_sent_to_again_is_not_expected_to_hold_it() -> None:

@@ -41,6 +41,14 @@ def test_one_that_fails_is_passed_over_then_tried_then_taken_back() -> None:
     assert list(health.states(5.0)) == [(A, "ready"), (B, "ready")]
 
 
+def test_one_that_takes_nothing_is_asked_last_for_a_while() -> None:
+    _, health = fleet("m", "m")
+    health.busy(A, 0.0)
+    assert health.out(0.9, 0.5) == (frozenset(), {A})
+    assert list(health.states(0.9)) == [(A, "ready"), (B, "ready")]
+    assert health.out(1.0, 0.5) == (frozenset(), frozenset())
+
+
 def test_the_last_one_is_never_left_alone() -> None:
     _, health = fleet("m", "m")
     assert fail(health, A)
