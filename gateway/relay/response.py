@@ -10,7 +10,7 @@ import msgspec
 from gateway.errors import UpstreamError, UpstreamTimeout
 from gateway.relay.client import Client
 from gateway.relay.headers import response_headers
-from gateway.relay.sse import StreamTap
+from gateway.relay.sse import CHAT, FORMS, StreamTap
 from gateway.relay.upstream import RawHeaders, UpstreamResponse
 from gateway.relay.usage import Answer, Usage, read_answer
 
@@ -39,9 +39,9 @@ _TOLD = {
 class Outcome(msgspec.Struct, frozen=True):
     """How an exchange went once the replica had answered.
 
-    first_byte_at: by the relay's clock; of a stream its first event, None if nothing came.
+    first_byte_at: by the relay's clock; of a stream its first event that was computed, None if nothing came.
     sent: bytes of body handed to the client's connection.
-    failed: the stream itself reported an error. done: it said [DONE]. Both False for what is not a stream.
+    failed: the stream itself reported an error. done: it said so. Both False for what is not a stream.
     """
 
     ending: Ending
@@ -87,7 +87,8 @@ class Relay:
         fields = dict(self._headers)
         kind, plain = fields.get(b"content-type", b"").lower(), b"content-encoding" not in fields
         streams = kind.startswith(b"text/event-stream")
-        self._tap = StreamTap(hide_usage=hide_usage and plain, on_id=on_id) if streams else None
+        form = FORMS.get(client.path, CHAT) if plain else CHAT
+        self._tap = StreamTap(form, hide_usage=hide_usage and plain, on_id=on_id) if streams else None
         if hide_usage and self._tap is not None:
             self._headers = [pair for pair in self._headers if pair[0] != b"content-length"]
         self._readable = plain and kind.startswith(b"application/json") and upstream.status == 200
@@ -117,9 +118,9 @@ class Relay:
         look, write = tap.feed, client.write
 
         def take(data: bytes) -> bool:
-            if self._first_byte_at is None:
-                self._note_first_byte(clock())
             data = look(data)
+            if self._first_byte_at is None and tap.begun:
+                self._note_first_byte(clock())
             if not data:
                 return True
             self._sent += len(data)

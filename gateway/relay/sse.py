@@ -3,13 +3,13 @@
 import json
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
 from gateway.relay.usage import Answer, Usage, read_answer
 
 _ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
 _EVENT = re.compile(rb".*?(?:\n\n|\n\r\n|\r\r)|.+", re.DOTALL)
 _LINE = re.compile(rb"\r\n|\n|\r")
-_DONE = re.compile(rb"(?:^|[\r\n])data: ?\[DONE\][ \t]*(?:[\r\n]|$)")
 _ERROR = re.compile(rb"(?:^|[\r\n])(?:event: ?error[\r\n]|data: ?\{\s*\"error\"\s*:)")
 _USAGE = re.compile(rb"\"usage\"\s*:\s*\{")
 _FINISH = b'"finish_reason":"'
@@ -18,8 +18,31 @@ _MAX_EVENT = 1_048_576
 """Bytes of one event; a longer one is not looked at."""
 
 
+class Form(NamedTuple):
+    """What says how far a stream of one API is."""
+
+    mark: bytes
+    """in every read that says it is done"""
+    done: re.Pattern[bytes]
+    """the mark as such; looked for from a few bytes before it"""
+    early: re.Pattern[bytes] | None = None
+    """an event before anything was computed"""
+
+
+CHAT = Form(b"[DONE]", re.compile(rb"(?:^|[\r\n])data: ?\[DONE\][ \t]*(?:[\r\n]|$)"))
+FORMS = {
+    "/v1/messages": Form(b"event: message_stop", re.compile(rb"(?:^|[\r\n])event: message_stop[ \t]*[\r\n]")),
+    "/v1/responses": Form(
+        b"event: response.completed",
+        re.compile(rb"(?:^|[\r\n])event: response\.completed[ \t]*[\r\n]"),
+        re.compile(rb":|event: response\.(?:created|queued|in_progress)[ \t]*[\r\n]"),
+    ),
+}
+"""By path, of the APIs whose streams are not as `CHAT`."""
+
+
 class StreamTap:
-    """Notes the last usage, an error, and whether the stream said it was done.
+    """Notes the last usage, an error, whether the engine has begun to answer, and whether it said it was done.
 
     feed: for each read; returns what goes to the client: the same bytes at once, unless `hide_usage`.
     finish: at the end; returns what was still held back.
@@ -30,14 +53,21 @@ class StreamTap:
     in each that ends a choice. So an event is held back until it is complete, and one that ends a choice until the
     next has come, which vLLM sends in the same breath.
 
+    form: by what the stream says it is done; where it has early events, `begun` is False until another one has come.
+
     on_id: called once, with the id under which the engine keeps the answer, as soon as an event tells it.
 
     The cost is per read, a few searches for substrings. Of events with usage only the last is parsed.
     """
 
-    __slots__ = ("_hide", "_on_id", "_partial", "_with_usage", "done", "failed")
+    __slots__ = ("_form", "_hide", "_mark", "_on_id", "_partial", "_with_usage", "begun", "done", "failed")
 
-    def __init__(self, *, hide_usage: bool = False, on_id: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, form: Form = CHAT, *, hide_usage: bool = False, on_id: Callable[[str], None] | None = None
+    ) -> None:
+        self._form = form
+        self._mark = form.mark
+        self.begun = form.early is None
         self.done = False
         self.failed = False
         self._hide = hide_usage
@@ -62,8 +92,10 @@ class StreamTap:
 
     def feed(self, data: bytes) -> bytes:
         events = self._complete(data) if self._partial or not data.endswith(_ENDS) else data
-        if b'"usage"' in events or b"[DONE]" in events or b"error" in events:
+        if b'"usage"' in events or self._mark in events or b"error" in events:
             self._look(events)
+        if not self.begun:
+            self._look_for_the_first(events)
         if self._on_id is not None and b'"response"' in events:
             self._tell_id(events)
         if not self._hide:
@@ -98,11 +130,15 @@ class StreamTap:
     def _look(self, events: bytes) -> None:
         if b'"usage"' in events and _USAGE.search(events):
             self._with_usage = events
-        at = events.rfind(b"[DONE]")
-        if at >= 0 and _DONE.search(events, max(0, at - len("\ndata: "))):
+        at = events.rfind(self._mark)
+        if at >= 0 and self._form.done.search(events, max(0, at - len("\ndata: "))):
             self.done = True
         if b"error" in events and _ERROR.search(events):
             self.failed = True
+
+    def _look_for_the_first(self, events: bytes) -> None:
+        early = self._form.early
+        self.begun = early is None or not all(map(early.match, _split(events)))
 
     def _tell_id(self, events: bytes) -> None:
         for event in _split(events):

@@ -68,6 +68,38 @@ async def test_a_stream_that_breaks_off_or_counts_no_tokens_says_nothing_of_the_
         assert await figures(here, fake, "itl_seconds_count", "request_duration_seconds_count") == [0, 2]
 
 
+async def test_a_stream_of_responses_has_its_first_token_when_one_is_computed_and_times_between_them() -> None:
+    created = b'event: response.created\ndata: {"response":{"id":"r"}}\n\nevent: response.in_progress\ndata: {}\n\n'
+    delta = b'event: response.output_text.delta\ndata: {"delta":"x"}\n\n'
+    last = b'event: response.completed\ndata: {"response":{"usage":{"input_tokens":3,"output_tokens":4}}}\n\n'
+    async with fake_replica() as fake, gateway_here({"replicas": [{"url": fake.url}]}) as here:
+        go = asyncio.Event()
+
+        async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+            writer.write(HEAD + created)
+            await go.wait()
+            for part in (delta, last):
+                writer.write(part)
+                await writer.drain()
+                await asyncio.sleep(0.01)
+            return False
+
+        fake.script = script
+        body = {"model": "fake", "input": "x", "stream": True}
+        async with here.client.stream("POST", here.url + "/v1/responses", json=body) as answer:
+            parts = answer.aiter_bytes()
+            await anext(parts)
+            await asyncio.sleep(0.2)
+            go.set()
+            assert b"".join([part async for part in parts]).endswith(delta + last)
+        itl, number, ttft, duration = await figures(
+            here, fake, "itl_seconds_sum", "itl_seconds_count", "ttft_seconds_sum", "request_duration_seconds_sum"
+        )
+        assert ttft >= 0.2
+        assert number == 1
+        assert itl == pytest.approx((duration - ttft) / 3)
+
+
 async def test_waiting_in_the_queue_is_no_overhead_of_the_gateways() -> None:
     settings = {"admission": {"max_in_flight": 1, "queue": 1}}
     async with fake_replica() as fake, gateway_here({"replicas": [{"url": fake.url}], **settings}) as here:

@@ -1,12 +1,13 @@
 """A stream is looked at without being touched, or becomes what it would have been without our question."""
 
 import json
+from itertools import accumulate, pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.relay.sse import StreamTap
+from gateway.relay.sse import FORMS, StreamTap
 from gateway.relay.usage import Usage
 
 HEAD = '{"id":"1","object":"chat.completion.chunk","model":"m","choices":['
@@ -169,6 +170,32 @@ def test_done_said_by_the_model_is_not_the_end() -> None:
     tap = StreamTap()
     passed(tap, WORD.replace("é".encode(), b"\\n\\ndata: [DONE]\\n\\n"))
     assert not tap.done
+
+
+@given(sizes=splits)
+def test_a_stream_of_responses_begins_behind_what_is_said_before_anything_is_computed(sizes: list[int]) -> None:
+    early = b"".join(
+        b'event: response.%b\ndata: {"type":"response.%b","response":{"usage":null}}\n\n' % (name, name)
+        for name in (b"created", b"in_progress")
+    )
+    tap = StreamTap(FORMS["/v1/responses"])
+    for start, end in pairwise([0, *accumulate(sizes), len(early)]):
+        tap.feed(early[start:end])
+        assert not tap.begun
+    tap.feed(b'event: response.output_text.delta\ndata: {"delta":"\\nevent: response.completed\\n"}\n\n')
+    assert (tap.begun, tap.done) == (True, False)
+    last = b'event: response.completed\ndata: {"response":{"usage":{"input_tokens":9,"output_tokens":3}}}\n\n'
+    passed(tap, last, sizes)
+    assert (tap.done, tap.usage) == (True, Usage(9, 3, None))
+
+
+@given(sizes=splits)
+def test_a_stream_of_messages_says_in_its_own_way_that_it_is_done(sizes: list[int]) -> None:
+    tap = StreamTap(FORMS["/v1/messages"])
+    passed(tap, b'event: message_start\ndata: {"message":{"id":"event: message_stop"}}\n\n', sizes)
+    assert (tap.begun, tap.done) == (True, False)
+    passed(tap, b'event: message_stop\ndata: {"type":"message_stop"}\n\n', sizes)
+    assert tap.done
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"])
