@@ -16,9 +16,10 @@ class ReuseChance:
     """Learned from how long blocks had been idle when they were used again, and when they were evicted.
 
     For an age a: of the blocks that came to be a / 2 old, the share that was used again before a. Blocks that are about
-    to be evicted at that age are taken to be no better than those that were kept up to it.
+    to be evicted at that age are taken to be no better than those that were kept up to it. Where few came to be so old,
+    no more is expected than of younger ones, or a cache older than any before would seem full of wanted blocks.
 
-    prior: the chance taken while nothing is known, 0 to 1. weight: blocks that it is worth.
+    prior: the chance taken while nothing is known, 0 to 1. weight: blocks that what is taken for granted is worth.
     """
 
     def __init__(self, prior: float = 0.5, weight: float = 2000.0) -> None:
@@ -43,10 +44,12 @@ class ReuseChance:
         """How likely a block idle for `age` seconds is used again, 0 to 1."""
         if self._chances is None:
             at_risk = list(accumulate(reversed(self._ended)))[::-1]
-            self._chances = [
-                (used + self._prior * self._weight) / (count + self._weight)
-                for used, count in zip(self._used, at_risk, strict=True)
-            ]
+            self._chances = []
+            chance = self._prior
+            for used, count in zip(self._used, at_risk, strict=True):
+                expected = min(chance, self._prior)
+                chance = (used + expected * self._weight) / (count + self._weight)
+                self._chances.append(chance)
         return self._chances[_octave(age)]
 
     def _count(self, age: float, blocks: int) -> None:

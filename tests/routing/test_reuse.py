@@ -20,6 +20,18 @@ def test_what_comes_back_soon_says_nothing_good_of_what_did_not() -> None:
     assert reuse.chance(300.0) < 0.01
 
 
+def test_of_an_age_that_no_block_has_come_to_no_more_is_thought_than_of_younger_ones() -> None:
+    reuse = ReuseChance()
+    reuse.evicted(50.0, 10_000)
+    assert reuse.chance(1000.0) <= reuse.chance(50.0) < 0.1
+
+
+def test_that_blocks_come_back_soon_is_no_reason_to_expect_it_of_old_ones() -> None:
+    reuse = ReuseChance(prior=0.5)
+    reuse.used(1.0, 100_000)
+    assert reuse.chance(1000.0) <= 0.5 < reuse.chance(1.0)
+
+
 def test_what_was_long_ago_counts_less_than_what_is_now() -> None:
     reuse = ReuseChance(weight=1.0)
     for _ in range(10):

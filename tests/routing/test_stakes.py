@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from routing.changes import Put
+from routing.changes import Drop, Put
 from routing.cost import PROFILES
 from routing.fleet import Engine, Fleet, ModelCard, Replica
 from routing.reuse import ReuseChance
@@ -85,6 +85,14 @@ def test_where_both_are_full_neither_is_dearer() -> None:
     dear, cheap = world.of(world.a, 20).room, world.of(world.b, 20).room
     assert dear == pytest.approx(cheap, rel=0.01)
     assert dear > 0
+
+
+def test_of_full_caches_the_one_that_was_left_alone_for_longer_than_any_before_is_not_dearer() -> None:
+    world = World(held=CAPACITY, held_by_other=CAPACITY)
+    world.room.apply(world.b.id, [Drop(Tier.GPU, [BlockHash(1000 + block) for block in range(CAPACITY)])], 30.0)
+    world.room.apply(world.b.id, [Put(Tier.GPU, [BlockHash(2000 + block) for block in range(CAPACITY)])], 30.0)
+    left_alone, turned_over = (world.of(engine, 20, now=60.0).room for engine in (world.a, world.b))
+    assert left_alone <= turned_over
 
 
 def test_what_pushes_more_out_costs_more() -> None:
