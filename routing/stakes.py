@@ -5,6 +5,7 @@ follow it to one engine, and a decoding neighbour would be enough to send a conv
 """
 
 from collections.abc import Sequence
+from math import inf
 
 from routing.cost import Profile, Stake
 from routing.fleet import Engine
@@ -12,11 +13,12 @@ from routing.room import Room
 from routing.turns import Turns
 from routing.types import BlockHash, EngineId
 
-CROWDED = 2.0
+CROWDED = 2.5
 """What one token more than the emptiest cache holds costs, as a share of its prefill.
 
-So a shared beginning is copied to the emptiest cache once the difference between the two is about two thirds of its own
-length. Where the emptiest is full, too, nothing is gained by it: what is pushed out costs the same everywhere.
+So a shared beginning is copied to the emptiest cache once the difference between the two is about one and a half times
+its own length, and later where others would wait for it. Where the emptiest is full, too, nothing is gained by it: what
+is pushed out costs the same everywhere.
 """
 TOLERATED = 0.02
 """Share of a cache by which it may be fuller than the emptiest at no cost.
@@ -77,19 +79,21 @@ class Stakes:
         now, or elsewhere, since they come to the shortest queue.
         """
         caches = self._room.occupancies([engine.id for engine in engines], now)
-        queues, shares = [], []
+        queues, shares, settled = [], [], []
         for engine, (_, fresh, _) in zip(engines, caches, strict=True):
             load = engine.load
             queues.append(load.pending + load.others_waiting)
-            in_use = fresh * engine.namespace.block_size + load.pending_tokens
-            shares.append(in_use / engine.capacity if engine.capacity else 0.0)
+            whole = engine.capacity or inf
+            kept = fresh * engine.namespace.block_size
+            settled.append(kept / whole)
+            shares.append((kept + load.pending_tokens) / whole)
         mean_queue = min(sum(queues) / len(queues), QUEUED)
-        emptiest = min(shares)
+        emptiest, least_settled = min(shares), min(settled)
         free = max(0.0, 1.0 - emptiest)
         goes_on = any(left for _, _, left in placements)
         stakes = []
-        for engine, profile, cache, share, queue, (blocks, new_blocks, left) in zip(
-            engines, profiles, caches, shares, queues, placements, strict=True
+        for engine, profile, cache, share, lasting, queue, (blocks, new_blocks, left) in zip(
+            engines, profiles, caches, shares, settled, queues, placements, strict=True
         ):
             per_block = engine.namespace.block_size * profile.prefill_per_token
             moving = STAYING * profile.decode_base + LEFT_BEHIND * left * per_block if left else 0.0
@@ -101,6 +105,12 @@ class Stakes:
                 if enough < tolerated and not goes_on and mean_queue < QUEUED:
                     tolerated = enough
                 fuller = (share - emptiest) * capacity - tolerated
+                # What prompts on their way will fill counts for the new blocks of this one. The next prompts even it
+                # out, so it is no reason to compute again elsewhere what is held here.
+                stays = (lasting - least_settled) * capacity - tolerated
+                most = FULLER * new_blocks + (stays if stays > 0.0 else 0.0)
+                if most < enough:
+                    enough = most
                 surplus = new_blocks + (fuller if fuller < enough else enough)
                 lost = pushed_out * wanted_at_end if pushed_out > 0 else 0.0
                 if surplus > 0:

@@ -80,6 +80,14 @@ def test_an_engine_that_came_back_empty_is_not_worth_a_long_wait() -> None:
     assert of_long == pytest.approx(2 * of_short)
 
 
+def test_prompts_on_their_way_drive_new_ones_elsewhere_but_none_of_which_all_is_held() -> None:
+    world = World(held=20, held_by_other=20)
+    world.a.load.in_flight = world.a.load.pending = 1
+    world.a.load.pending_tokens = 40 * world.a.namespace.block_size
+    assert world.of(world.a, 20, blocks=20).room > world.of(world.b, 20, blocks=20).room
+    assert world.of(world.a, 0, blocks=20).room == 0.0
+
+
 def test_where_both_are_full_neither_is_dearer() -> None:
     world = World(held=CAPACITY, held_by_other=CAPACITY)
     dear, cheap = world.of(world.a, 20).room, world.of(world.b, 20).room
