@@ -30,13 +30,15 @@ class Engine:
     def store(self, text: Text, depth: int) -> list[KVEvent]:
         """A prompt is computed as vLLM does it: what is held in a row from the start is read, the rest stored.
 
-        depth: how much of it may be read; less than is held makes twins.
+        depth: how much of it may be read; less than is held makes twins. Those of a range that starts at position 0 are
+        not counted, as the ledger can't tell them from a report.
         """
         read = 0
         while read < min(depth, len(text)) and self.held[Tier.GPU, text[: read + 1]]:
             read += 1
         new = [text[: end + 1] for end in range(read, len(text))]
-        self.held.update((Tier.GPU, block) for block in new)
+        stored = Counter((Tier.GPU, block) for block in new)
+        self.held = self.held + stored if read else self.held | stored
         if not new:
             return []
         tokens = [token for block in new for token in block_tokens(block)]
