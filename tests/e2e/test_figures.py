@@ -151,8 +151,8 @@ async def test_neither_a_slow_client_nor_a_replica_that_refuses_is_overhead_of_t
         overhead, ttft = await figures(here, other, "overhead_seconds_sum", "ttft_seconds_sum")
         decision = sum((await here.metric("kvgate_decision_seconds_sum")).values())
         assert 0 < decision < 0.5
-        assert 0 < overhead < 0.5
         assert ttft >= 1.0
+        assert 0 < overhead < ttft - 0.9  # however slow the machine is: what it takes is in both
 
 
 async def test_operators_have_a_port_of_their_own_and_clients_none_of_it() -> None:
