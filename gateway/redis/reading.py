@@ -12,7 +12,7 @@ from redis.asyncio import RedisCluster
 from redis.asyncio.connection import AbstractConnection, Connection
 
 from gateway.redis.names import Number, pack
-from gateway.redis.scripts import Client, translating
+from gateway.redis.scripts import Asking, Client
 
 
 class Connections:
@@ -29,7 +29,7 @@ class Connections:
     async def borrowed(self, key: str) -> AsyncIterator[AbstractConnection]:
         """A connection to who has the key, as far as the client knows. Raises RedisIndexError."""
         node = None
-        with translating():
+        with Asking():
             if isinstance(self._client, RedisCluster):
                 node = self._client.get_node_from_key(key)
                 assert node is not None, "a slot without its primary raises"
@@ -41,7 +41,7 @@ class Connections:
                 connection = cast(Connection, await pool.get_connection())  # type: ignore[no-untyped-call]
         patience, connection.socket_timeout = connection.socket_timeout, None
         try:
-            with translating():
+            with Asking():
                 if connection.is_connected and await connection.can_read():
                     # Closed by the server while it was idle. What is sent opens it again.
                     await connection.disconnect()
@@ -59,7 +59,7 @@ async def read(
 ) -> tuple[bytes | None, Iterator[bytes | None]]:
     """What the key holds, and what the key of each name does, all at the same time. Raises RedisIndexError."""
     command = _mget(key.encode(), prefix.encode(), names)
-    with translating():
+    with Asking():
         await connection.send_packed_command(command, check_health=False)
         answer = await connection.read_response()
     found = iter(cast(list[bytes | None], answer))

@@ -19,11 +19,11 @@ from gateway.redis.scripts import (
     SWEEP,
     TABLE,
     Argument,
+    Asking,
     Client,
     RedisIndexError,
     run,
     translated,
-    translating,
 )
 from routing.types import BlockHash, EngineId
 
@@ -144,7 +144,7 @@ class RedisIndex:
     async def forget_model(self, model: str) -> None:
         """Look after it no longer if nothing of it is left that could be cleared. Raises RedisIndexError."""
         of_model = base(self._prefix, model)
-        with translating():
+        with Asking():
             if not await self.client.exists(f"{of_model}engines", f"{of_model}retired"):
                 await self.client.srem(f"{self._prefix}models", model)
 
@@ -154,7 +154,7 @@ class RedisIndex:
 
     async def retired(self, model: str) -> Mapping[bytes, bytes]:
         """Slots whose bits are to be cleared, with the number of their retirement. Raises RedisIndexError."""
-        with translating():
+        with Asking():
             return cast(Mapping[bytes, bytes], await self.client.hgetall(f"{base(self._prefix, model)}retired"))
 
     async def sweep(self, model: str, retired: Mapping[bytes, bytes], cursor: str, page: int = _PAGE) -> str:
