@@ -30,7 +30,8 @@ FULLER = 2.0
 """Lengths of the prompt up to which it counts how much fuller a cache is than the emptiest.
 
 So much is enough for all of the prompt to be copied there. More would only outweigh ever longer queues: everybody would
-wait for an engine that came back empty.
+wait for an engine that came back empty. Of what is only on its way there no more counts than as many times what the
+prompt itself would add.
 """
 WORK = 0.3
 """Seconds that a second of prefill costs those who come later, on an idle fleet where nobody waits."""

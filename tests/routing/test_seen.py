@@ -42,7 +42,7 @@ def test_as_far_as_it_was_asked_before_while_there_is_room_for_all(prompts: list
 def test_nothing_that_was_not_asked_and_all_that_was_asked_lately(prompts: list[list[int]]) -> None:
     seen, asked = Seen(6 * 20, generations=6), list[list[BlockHash]]()
     for blocks in map(_chain, prompts):
-        # Two generations and what comes on top of their twenty blocks, with this prompt before it.
+        # What the newer three of six generations hold is kept, and two of them are full: forty blocks at least.
         lately = takewhile(lambda total: total <= 2 * 20, accumulate(len(prompt) for prompt in reversed(asked)))
         recent = asked[len(asked) - len(list(lately)) :]
         least, most = (sum(any(block in prompt for prompt in some) for block in blocks) for some in (recent, asked))
